@@ -1,0 +1,43 @@
+# Finds LibTorch's headers, libtorch_cpu and libc10 without find_package(Torch), which stops on a CUDA build
+# where there is no CUDA toolkit. Input: TORCH_DIR (a folder with include/ and lib/). Output: target precast::libtorch,
+# TORCH_VERSION, TORCH_DIR.
+if(NOT TORCH_DIR)
+  set(TORCH_DIR "$ENV{TORCH_DIR}")
+endif()
+if(NOT TORCH_DIR)
+  foreach(python python3 "${CMAKE_SOURCE_DIR}/.venv/bin/python3")
+    execute_process(
+      COMMAND ${python} -c "import importlib.util as u; s=u.find_spec('torch'); print(list(s.submodule_search_locations)[0] if s else '')"
+      OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    if(found)
+      set(TORCH_DIR "${found}")
+      break()
+    endif()
+  endforeach()
+endif()
+if(NOT TORCH_DIR OR NOT EXISTS "${TORCH_DIR}/include/torch/version.h")
+  message(FATAL_ERROR "LibTorch was not found. Set TORCH_DIR to a folder with include/ and lib/ (a LibTorch download or the "
+    "'torch' folder of a Python environment), or run `make setup`, which installs torch into .venv.")
+endif()
+file(READ "${TORCH_DIR}/include/torch/version.h" torch_version_header)
+string(REGEX MATCH "TORCH_VERSION \"?([0-9]+)\\.([0-9]+)\\.([0-9]+)" _ "${torch_version_header}")
+if(NOT CMAKE_MATCH_1)
+  string(REGEX MATCH "TORCH_VERSION_MAJOR ([0-9]+)" _ "${torch_version_header}")
+  set(major ${CMAKE_MATCH_1})
+  string(REGEX MATCH "TORCH_VERSION_MINOR ([0-9]+)" _ "${torch_version_header}")
+  set(minor ${CMAKE_MATCH_1})
+  string(REGEX MATCH "TORCH_VERSION_PATCH ([0-9]+)" _ "${torch_version_header}")
+  set(TORCH_VERSION "${major}.${minor}.${CMAKE_MATCH_1}")
+else()
+  set(TORCH_VERSION "${CMAKE_MATCH_1}.${CMAKE_MATCH_2}.${CMAKE_MATCH_3}")
+endif()
+if(TORCH_VERSION VERSION_LESS 2.13)
+  message(FATAL_ERROR "LibTorch ${TORCH_VERSION} at ${TORCH_DIR} is too old: precast needs 2.13 or newer.")
+endif()
+message(STATUS "LibTorch ${TORCH_VERSION}: ${TORCH_DIR}")
+add_library(precast_libtorch INTERFACE)
+add_library(precast::libtorch ALIAS precast_libtorch)
+target_include_directories(precast_libtorch SYSTEM INTERFACE
+  "${TORCH_DIR}/include" "${TORCH_DIR}/include/torch/csrc/api/include")
+target_link_libraries(precast_libtorch INTERFACE "${TORCH_DIR}/lib/libtorch_cpu.so" "${TORCH_DIR}/lib/libc10.so")
+target_link_options(precast_libtorch INTERFACE "LINKER:-rpath,${TORCH_DIR}/lib" "LINKER:--no-as-needed")

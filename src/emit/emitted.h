@@ -1,0 +1,39 @@
+// What lowering hands to the artifact: C++ text and the numbers the host needs to run it.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace precast::emit {
+
+/// A node that no rule lowers, as a graph of its own: run by the host through the dispatcher.
+struct HostOp {
+  std::string op;     // "aten::convolution"
+  std::string why;    // "no lowering rule", "random", "data-dependent size", ...
+  ir::Graph graph;
+};
+
+struct KernelInfo {
+  std::string name;   // "k3_gemm_relu"
+  std::string what;   // ops fused into it, for people
+  double flops = 0, bytes = 0;  // per call, for the roofline
+};
+
+/// `text` defines, for the ISA section it is included in:
+///   struct precast_frame { const precast_host* host; void* const* in; void* const* out; char* arena; char* prepared; };
+///   static int precast_run(precast_frame*)      all kernels but the prepared part; 0 or a PRECAST_* code
+///   static int precast_prepare(precast_frame*)  what depends on params and buffers only
+/// `in` follows Graph::inputs, `out` Graph::outputs.
+struct Emitted {
+  std::string preamble;              // vector types and maths, once per ISA section
+  std::vector<std::string> parts;    // kernels, to be compiled in parallel; balanced
+  std::string run;                   // precast_run and precast_prepare, calling the kernels
+  int64_t arena_bytes = 0, prepared_bytes = 0;
+  std::vector<HostOp> host_ops;
+  std::vector<KernelInfo> kernels;
+  int lowered_ops = 0, total_ops = 0;   // of the recorded graph
+};
+
+}  // namespace precast::emit

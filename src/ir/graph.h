@@ -1,0 +1,111 @@
+// The graph: a list of functional operations on tensor values (SSA).
+// The text form in print.h is the same thing, and parses back.
+#pragma once
+#include <complex>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ir/type.h"
+
+namespace precast::ir {
+
+using ValueId = int32_t;
+inline constexpr ValueId kNoValue = -1;
+
+/// A tensor operand. kNoValue is an undefined tensor (None).
+struct Ref {
+  ValueId id = kNoValue;
+  bool operator==(const Ref&) const = default;
+};
+
+/// The value of one argument. monostate is None. A scalar keeps its kind: 1, 1.0 and true differ.
+using Attr = std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string,
+                          Dtype, Device, Ref, std::vector<Ref>, std::vector<int64_t>,
+                          std::vector<double>, std::vector<bool>>;
+
+struct Arg {
+  std::string name;  // the schema's name
+  Attr value;
+};
+
+/// Names one tensor operand of a node: which argument, and which entry if that argument is a list.
+struct Slot {
+  int arg = 0, item = 0;
+  bool operator==(const Slot&) const = default;
+};
+
+/// The op writes this operand. Executing means: clone the operand (same type), let the op write the
+/// clone; `value` is the clone afterwards. The operand's own value never changes.
+struct Write {
+  Slot slot;
+  ValueId value = kNoValue;
+};
+
+/// Several operands share memory and one of them is written: clone `base` once, make each listed
+/// operand a view of the clone, run the op; `value` is the clone afterwards.
+struct Shared {
+  struct View {
+    Slot slot;
+    int64_t offset_bytes = 0;
+    Type type;
+  };
+  ValueId base = kNoValue, value = kNoValue;
+  std::vector<View> views;
+};
+
+/// One return of the op in schema order: a new tensor value; nothing (undefined, or an alias of a
+/// written operand); or a non-tensor that must equal `expect` when run again (a condition).
+struct Out {
+  ValueId id = kNoValue;
+  Attr expect{};          // monostate unless this return is a number, bool or string
+  std::vector<Ref> list;  // a Tensor[] return; is_list tells an empty one apart
+  bool is_list = false;
+};
+
+/// `op` is an ATen name with its overload ("aten::add.Tensor", "aten::mm"), or one of
+///   prim::view    (base, offset)              result type = geometry of the window; offset in bytes
+///                                             from the first byte of base's value
+///   prim::scatter (base, src, offset, sizes, strides)  base with the window overwritten by src
+/// Offsets, sizes, strides: window in src's dtype. A prim node never has writes.
+struct Node {
+  std::string op;
+  std::vector<Arg> args;
+  std::vector<Out> outs;
+  std::vector<Write> writes;
+  std::vector<Shared> shared;
+
+  const Attr* find(std::string_view arg_name) const;  // nullptr if absent
+};
+
+struct Value {
+  Type type;
+  std::string name;  // only for people ("fc1.weight"); may be empty
+};
+
+struct Graph {
+  std::vector<Value> values;     // indexed by ValueId
+  std::vector<ValueId> inputs;   // distinct
+  std::vector<Node> nodes;       // in execution order
+  std::vector<ValueId> outputs;  // may repeat, may name an input
+
+  ValueId add_value(Type, std::string name = {});
+  const Type& type(ValueId id) const { return values[static_cast<size_t>(id)].type; }
+};
+
+/// Calls f(Slot, ValueId) for each tensor operand, undefined ones included.
+template <class F>
+void for_each_operand(const Node& n, F&& f) {
+  for (int a = 0; a < static_cast<int>(n.args.size()); ++a) {
+    const Attr& v = n.args[static_cast<size_t>(a)].value;
+    if (auto* r = std::get_if<Ref>(&v)) f(Slot{a, 0}, r->id);
+    if (auto* l = std::get_if<std::vector<Ref>>(&v))
+      for (int i = 0; i < static_cast<int>(l->size()); ++i) f(Slot{a, i}, (*l)[static_cast<size_t>(i)].id);
+  }
+}
+
+/// All values the node defines: tensor returns, then writes, then shared clones.
+std::vector<ValueId> defined_values(const Node&);
+
+}  // namespace precast::ir
