@@ -1,0 +1,55 @@
+// Records one real execution of a function below autograd: every ATen op that runs, forward and
+// backward, as a functional graph. The function really runs; its results and effects are eager's.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "artifact/signature.h"
+#include "ir/graph.h"
+
+namespace precast::trace {
+
+struct Source {
+  at::Tensor tensor;
+  std::string name;  // for messages: "parameter 'fc1.weight'", "argument 1"
+};
+
+/// Everything live: what the caller passes. Each list holds an object once (interned by identity).
+struct Sources {
+  std::vector<Source> params, buffers;
+  std::vector<Source> user;  // tensor leaves of the arguments in depth-first order; repeats allowed
+  /// TensorImpl of every module slot now (nullptr: undefined); asked before and after the call, so that rebinding a
+  /// slot is refused by name. May be empty.
+  std::function<std::vector<const void*>()> module_identities;
+  std::vector<std::string> module_slot_names;
+};
+
+/// One leaf of fn's result.
+struct Leaf {
+  at::Tensor tensor;
+  ir::Attr value;  // when it is no tensor
+  bool is_tensor = true;
+};
+
+struct Options {
+  bool verify = true;        // replay the graph on the inputs as they were, and compare
+  bool seal_inputs = false;  // raw access to inputs inside fn is an error (never with other threads on them)
+};
+
+struct Recording {
+  ir::Graph graph;
+  /// Filled here: params, buffers, leaves (one per Sources::user), graph_inputs, aliases, results, writes, grads,
+  /// cleared_grads, conditions, torch_version. The rest is the caller's.
+  artifact::Signature signature;
+  std::vector<Leaf> results;  // what fn returned
+};
+
+/// Runs fn once, with grad mode on. An exception of fn passes through; its effects so far stand, as eager's would.
+/// Throws PrecompileError when the call breaks the contract: then written inputs, buffers, gradients and the random
+/// number generator are as they were before.
+Recording record(const Sources&, const std::function<std::vector<Leaf>()>& fn, const Options& = {});
+
+}  // namespace precast::trace
