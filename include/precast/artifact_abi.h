@@ -75,7 +75,9 @@ typedef struct precast_host {
   void (*parallel_for)(void* context, precast_i64 count, precast_i64 grain,
                        void (*fn)(void* arg, precast_i64 begin, precast_i64 end), void* arg);
   /* Runs host op `index` (its text: metadata HOST_OPS). `in` points at each input's first element, laid out as
-   * the text says; set `out` likewise: memory stays the host's and lives until the call ends. 0 on success. */
+   * the text says; set `out` likewise: memory stays the host's and lives until the call ends. 0 on success.
+   * Index -1 runs the whole graph (artifacts without kernels): in[i] is the `const precast_tensor*` that graph input i
+   * comes from (add its offset_bytes), out[i] the `precast_tensor*` of graph output i, which the host fills. */
   int (*host_op)(void* context, precast_i32 index, void* const* in, void** out);
   /* Keeps the message of the failure about to be returned. */
   void (*fail)(void* context, precast_i32 kind, const char* message);

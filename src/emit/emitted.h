@@ -21,11 +21,16 @@ struct KernelInfo {
   double flops = 0, bytes = 0;  // per call, for the roofline
 };
 
-/// `text` defines, for the ISA section it is included in:
+/// The text is compiled once per ISA section, in a namespace of its own, with these macros defined:
+///   PRECAST_ISA 0 baseline, 2 AVX2 + FMA, 3 AVX-512;  PRECAST_VECTOR_BYTES 16, 32, 64
+/// and after the ABI header and
 ///   struct precast_frame { const precast_host* host; void* const* in; void* const* out; char* arena; char* prepared; };
-///   static int precast_run(precast_frame*)      all kernels but the prepared part; 0 or a PRECAST_* code
-///   static int precast_prepare(precast_frame*)  what depends on params and buffers only
-/// `in` follows Graph::inputs, `out` Graph::outputs.
+/// `run` defines
+///   int precast_run(precast_frame*)      all kernels but the prepared part; 0 or a PRECAST_* code
+///   int precast_prepare(precast_frame*)  what depends on params and buffers only
+/// `in` follows Graph::inputs, `out` Graph::outputs. Parts may be separate translation units: kernels are plain
+/// functions (not static, names unique over all parts), and `run` starts with declarations of those it calls.
+/// The namespaces give internal linkage or hidden visibility. Helpers in `preamble` are `static inline`.
 struct Emitted {
   std::string preamble;              // vector types and maths, once per ISA section
   std::vector<std::string> parts;    // kernels, to be compiled in parallel; balanced

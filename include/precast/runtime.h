@@ -1,0 +1,66 @@
+/** @file
+ * Runs precast artifacts in programs without LibTorch: a small C interface.
+ *
+ *     precast_model* model;
+ *     if (precast_load("m.cpp", "m.cache", &model)) puts(precast_last_error());
+ *     precast_binding* weights;                                  // the model's parameters and buffers
+ *     precast_bind(model, entries, n_entries, &weights);
+ *     precast_outputs* out;
+ *     precast_call_model(weights, leaves, n_leaves, NULL, &out); // any thread, re-entrant
+ *     const precast_leaf* y = precast_output(out, 0);
+ *     precast_free_outputs(out); precast_free_binding(weights); precast_free_model(model);
+ *
+ * Functions that can fail return a PRECAST_* code, 0 on success; precast_last_error() then says why (of the calling
+ * thread). Tensors are on the CPU; sizes and strides count elements; data stays the caller's.
+ * Both files of a pair are executable input: load only what you trust.
+ */
+#ifndef PRECAST_RUNTIME_H
+#define PRECAST_RUNTIME_H
+
+#include "precast/artifact_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct precast_model precast_model;     /**< a loaded artifact */
+typedef struct precast_binding precast_binding; /**< an artifact with the weights it reads */
+typedef struct precast_outputs precast_outputs; /**< results of one call */
+
+/** Loads a pair of files. */
+int precast_load(const char* artifact_path, const char* cache_path, precast_model** model);
+/** Uses an artifact that is linked into the program; `entry` is its exported symbol. */
+int precast_link(precast_entry entry, precast_model** model);
+void precast_free_model(precast_model* model);
+
+/** The artifact's metadata as JSON (names, shapes, structures); lives as long as the model. */
+const char* precast_metadata(const precast_model* model);
+/** Number of user leaves and what leaf `i` is expected to be (tensor: dtype, sizes, strides; number: its value). */
+int precast_num_leaves(const precast_model* model);
+const precast_leaf_spec* precast_expected_leaf(const precast_model* model, int i);
+
+/** Checks the parameters and buffers of all modules, in named_parameters() then named_buffers() order, tied ones
+ * repeated with the same identity. Tensor data must live as long as the binding; it is read in place. */
+int precast_bind(const precast_model* model, const precast_named* entries, int n_entries, precast_binding** binding);
+void precast_free_binding(precast_binding* binding);
+
+/** Calls the artifact. `in_spec` is the structure of the user arguments; NULL takes the expected one. */
+int precast_call_model(const precast_binding* binding, const precast_leaf* leaves, int n_leaves, const char* in_spec,
+                       precast_outputs** outputs);
+/** Leaves of the result in OUT_SPEC order; tensors live until precast_free_outputs, or belong to the caller's inputs. */
+int precast_num_outputs(const precast_outputs* outputs);
+const precast_leaf* precast_output(const precast_outputs* outputs, int i);
+/** Gradients that the call made: `name` is the parameter's, to be added to its .grad (or to replace it). */
+int precast_num_gradients(const precast_outputs* outputs);
+const precast_named* precast_gradient(const precast_outputs* outputs, int i, int* accumulate);
+void precast_free_outputs(precast_outputs* outputs);
+
+/** Why the last call on this thread failed. */
+const char* precast_last_error(void);
+/** Replaces the sink of warnings (default: stderr); NULL restores it. */
+void precast_on_warning(void (*sink)(const char* message, void* context), void* context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

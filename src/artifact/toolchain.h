@@ -1,0 +1,20 @@
+// The C++ compiler of this machine: found, run without a shell, and its messages kept.
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace precast::artifact {
+
+/// Path of the compiler: $CXX, else c++, g++, clang++ in PATH; nothing when there is none.
+std::optional<std::string> find_compiler();
+/// First line of `compiler --version`.
+std::string compiler_version(const std::string& compiler);
+
+/// Compiles the text of an artifact to a shared object and returns its bytes. Parts compile in parallel.
+/// Throws PrecompileError with the first lines of the compiler's output, or when there is no compiler.
+std::vector<std::byte> compile_artifact(std::string_view code, const std::vector<std::string>& extra_flags = {});
+
+}  // namespace precast::artifact
