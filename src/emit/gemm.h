@@ -1,0 +1,55 @@
+// Matrix products as kernels with any prologue and epilogue: C[b,m,n] = sum over k of A[b,m,k] * B[b,k,n].
+// The algorithm (register tiles, packing, threads) is preamble text shared by all products of a section; the text made
+// here is a struct of sizes and accessors. Results do not depend on the number of threads.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/type.h"
+
+namespace precast::emit {
+
+/// A or B. Element (b, i, k), where i is the row m of A or the column n of B, is either read through strides or
+/// computed by text.
+struct GemmOperand {
+  std::string pointer;                          // expression of the kernel's params: address of element (0, 0, 0)
+  ir::Dtype dtype = ir::Dtype::f32;             // in memory
+  int64_t batch_stride = 0, i_stride = 0, k_stride = 0;  // elements; 0 broadcasts
+
+  /// When not empty: function body that returns W elements (vec<f32, W>, or f64 if so accumulated) from (b, i, k) on,
+  /// along k or along i. May name b, i, k (i64), W, n (valid lanes; others may hold anything but must not be read
+  /// from memory), and the params.
+  std::string fetch;
+  bool along_k = true;
+
+  /// B only: `pointer` (const f32* or const f64*) holds what gemm_pack()'s kernel wrote.
+  bool packed = false;
+};
+
+struct GemmParam {
+  std::string type, name;  // {"const f32*", "p0"}
+};
+
+struct GemmSpec {
+  std::string name;               // of the kernel, and prefix of all it defines
+  std::vector<GemmParam> params;  // visible in every text of the spec
+  int64_t batch = 1, M = 0, N = 0, K = 0;
+  ir::Dtype dtype = ir::Dtype::f32;  // of the accumulator: f32 (f16, bf16 too) or f64
+  GemmOperand a, b;
+  /// Statements that consume `acc`, W elements from (b, m, n) on. May name b, m, n0 (i64: batch, row, first column),
+  /// W, n (valid lanes), acc and the params. K = 0 gives zeros.
+  std::string epilogue;
+};
+
+/// Defines `static void NAME(const precast_host*, char* workspace, params...)`; workspace holds
+/// gemm_workspace_bytes(spec) bytes, 64-byte aligned, and its content does not outlive the call.
+std::string gemm_kernel(const GemmSpec&);
+int64_t gemm_workspace_bytes(const GemmSpec&);
+
+/// Defines `static void NAME_pack(const precast_host*, T* packed, params...)`, which packs B (b.packed is ignored here) into
+/// gemm_packed_bytes(spec) bytes, for a kernel with b.packed. Only what B's text needs is read.
+std::string gemm_pack(const GemmSpec&);
+int64_t gemm_packed_bytes(const GemmSpec&);
+
+}  // namespace precast::emit
