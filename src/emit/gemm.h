@@ -18,8 +18,8 @@ struct GemmOperand {
   int64_t batch_stride = 0, i_stride = 0, k_stride = 0;  // elements; 0 broadcasts
 
   /// When not empty: function body that returns W elements (vec<f32, W>, or f64 if so accumulated) from (b, i, k) on,
-  /// along k or along i. May name b, i, k (i64), W, n (valid lanes; others may hold anything but must not be read
-  /// from memory), and the params.
+  /// along k or along i. May name b, i, k (i64), W, len (valid lanes; others may hold anything but must not be
+  /// read from memory), and the params.
   std::string fetch;
   bool along_k = true;
 
@@ -37,17 +37,17 @@ struct GemmSpec {
   int64_t batch = 1, M = 0, N = 0, K = 0;
   ir::Dtype dtype = ir::Dtype::f32;  // of the accumulator: f32 (f16, bf16 too) or f64
   GemmOperand a, b;
-  /// Statements that consume `acc`, W elements from (b, m, n) on. May name b, m, n0 (i64: batch, row, first column),
-  /// W, n (valid lanes), acc and the params. K = 0 gives zeros.
+  /// Statements that consume `acc`, W elements from (b, m, n) on. May name b, m, n (i64), W, len (valid lanes),
+  /// acc and the params. K = 0 gives zeros.
   std::string epilogue;
 };
 
-/// Defines `static void NAME(const precast_host*, char* workspace, params...)`; workspace holds
+/// Defines `void NAME(const precast_host*, char* workspace, params...)`; workspace holds
 /// gemm_workspace_bytes(spec) bytes, 64-byte aligned, and its content does not outlive the call.
 std::string gemm_kernel(const GemmSpec&);
 int64_t gemm_workspace_bytes(const GemmSpec&);
 
-/// Defines `static void NAME_pack(const precast_host*, T* packed, params...)`, which packs B (b.packed is ignored here) into
+/// Defines `void NAME_pack(const precast_host*, T* packed, params...)`, which packs B (b.packed is ignored here) into
 /// gemm_packed_bytes(spec) bytes, for a kernel with b.packed. Only what B's text needs is read.
 std::string gemm_pack(const GemmSpec&);
 int64_t gemm_packed_bytes(const GemmSpec&);

@@ -8,14 +8,14 @@
 //   reg<T, W>              what a tensor element of dtype T is in registers: vec<T, W>; f16 and bf16 are vec<f32, W>
 //                          that hold rounded values; b8 is mask<W>
 //   mask<W>                vec<i32, W> of 0 and -1, whatever dtype was compared
-// W is free (LANES in loops, 1 for a scalar), so emitted text names W and runs at any width. `n` counts valid lanes:
-// a tail runs the same text with n < W; what the other lanes of a load hold is `fill` (0), a store leaves them alone.
+// W is free (LANES in loops, 1 for a scalar), so emitted text names W and runs at any width. `len` counts valid lanes:
+// a tail runs the same text with len < W; the other lanes of a load hold `fill` (0), a store leaves them alone.
 //
 // ---- Memory ----   pointers are of the storage type, strides count elements
-//   load<T, W>(p)      load<T, W>(p, n)      load<T, W>(p, n, fill)           -> reg<T, W>
-//   store<T>(p, v)     store<T>(p, v, n)
-//   load_strided<T, W>(p, stride, n)         store_strided<T>(p, stride, v, n)
-//   load_at<T, W>(p, index, n)               index: vec<i64, W> element offsets; lanes from n on are not read
+//   load<T, W>(p)      load<T, W>(p, len)      load<T, W>(p, len, fill)           -> reg<T, W>
+//   store<T>(p, v)     store<T>(p, v, len)
+//   load_strided<T, W>(p, stride, len)         store_strided<T>(p, stride, v, len)
+//   load_at<T, W>(p, index, len)               index: vec<i64, W> element offsets; lanes from len on are not read
 //   load_one<T, W>(p)                        one element in all lanes
 //   splat<T, W>(x)                           a number in all lanes, rounded to T first; T = b8 takes a bool
 //   iota<T, W>(start, step)                  start, start + step, ... (computed as start + lane * step, wrapping)
@@ -39,31 +39,13 @@
 // Not for b8: add, mul, maximum, ...; on masks use the logical or bitwise forms.
 //
 // Contraction is off in the section; `fma(a, b, c)` fuses where the section's CPU can (a * b + c elsewhere). Accuracy:
-// docs/accuracy.md. Every function gives each lane the same value at every W and n.
+// docs/accuracy.md. Every function gives each lane the same value at every W and len.
 #pragma once
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace precast::emit {
 
-/// One instruction set that artifacts carry code for, best first in isas().
-struct Isa {
-  std::string_view name;       // "avx512", "avx2", "baseline"
-  int number;                  // value of PRECAST_ISA in its section
-  std::string_view supported;  // C++ expression: does this CPU run it? "1" for the baseline
-  std::string_view guard;      // preprocessor condition: can this compiler's target have it?
-};
-const std::vector<Isa>& isas();
-/// The table's row; nullptr when there is none of that name.
-const Isa* find_isa(std::string_view name);
-
-/// Text that opens and closes a section: target options, contraction off, PRECAST_ISA, a namespace of its own
-/// (precast_avx2, ...). The text between is the same for all ISAs and may be included once for each.
-std::string begin_section(const Isa&);
-std::string end_section(const Isa&);
-
-/// The vocabulary above and what gemm.h builds on; to stand right after begin_section().
+/// Text of the vocabulary and of what gemm.h builds on. Expects the macros of emitted.h and, before it, the ABI header.
 std::string_view preamble();
 
 }  // namespace precast::emit
