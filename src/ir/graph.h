@@ -94,18 +94,32 @@ struct Graph {
   const Type& type(ValueId id) const { return values[static_cast<size_t>(id)].type; }
 };
 
-/// Calls f(Slot, ValueId) for each tensor operand, undefined ones included.
-template <class F>
-void for_each_operand(const Node& n, F&& f) {
+/// Calls f(Slot, ValueId) for each tensor operand, undefined ones included. On a mutable node f may
+/// take a ValueId& and replace the operand.
+template <class N, class F>
+void for_each_operand(N& n, F&& f) {
   for (int a = 0; a < static_cast<int>(n.args.size()); ++a) {
-    const Attr& v = n.args[static_cast<size_t>(a)].value;
+    auto& v = n.args[static_cast<size_t>(a)].value;
     if (auto* r = std::get_if<Ref>(&v)) f(Slot{a, 0}, r->id);
     if (auto* l = std::get_if<std::vector<Ref>>(&v))
       for (int i = 0; i < static_cast<int>(l->size()); ++i) f(Slot{a, i}, (*l)[static_cast<size_t>(i)].id);
   }
 }
 
-/// All values the node defines: tensor returns, then writes, then shared clones.
+/// Calls f(id) for each value the node defines: tensor returns, then writes, then shared clones.
+template <class N, class F>
+void for_each_definition(N& n, F&& f) {
+  for (auto& o : n.outs) {
+    if (o.id != kNoValue) f(o.id);
+    for (auto& r : o.list)
+      if (r.id != kNoValue) f(r.id);
+  }
+  for (auto& w : n.writes) f(w.value);
+  for (auto& s : n.shared) f(s.value);
+}
 std::vector<ValueId> defined_values(const Node&);
+
+/// Numbers the values in the order of their definition and drops those that nothing defines.
+void renumber(Graph&);
 
 }  // namespace precast::ir
