@@ -1,0 +1,193 @@
+#include "io/input.h"
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <numbers>
+#include <stdexcept>
+
+#include "io/npy.h"
+
+namespace precast::io {
+namespace {
+
+[[noreturn]] void bad(std::string_view text, const std::string& what) {
+  throw std::invalid_argument("input '" + std::string(text) + "': " + what +
+                              "; write a type and sizes such as 'f32[1,576]', with a fill if needed "
+                              "(':zeros', ':ones', ':arange', ':randn', ':0..10'), or FILE.npy, or a number");
+}
+
+template <class T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
+// A counter-based generator (splitmix64): value i of a seed needs no state.
+uint64_t random_bits(uint64_t seed, uint64_t i) {
+  uint64_t z = (seed + 1) * 0x9e3779b97f4a7c15u + i * 0xd1342543de82ef95u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+double uniform(uint64_t seed, uint64_t i) { return static_cast<double>(random_bits(seed, i) >> 11) * 0x1p-53; }
+double normal(uint64_t seed, uint64_t i) {
+  const double radius = std::sqrt(-2 * std::log(1 - uniform(seed, 2 * i)));
+  return radius * std::cos(2 * std::numbers::pi * uniform(seed, 2 * i + 1));
+}
+
+// Round to nearest even, as hardware does.
+uint16_t to_bf16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return 0x7fc0;
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+uint16_t to_f16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
+  const float magnitude = std::fabs(value);
+  if (std::isnan(value)) return 0x7e00;
+  if (magnitude >= 65520.f) return sign | 0x7c00;
+  if (magnitude < 0x1p-14f)  // subnormal: a multiple of 2^-24
+    return sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24f));
+  const uint32_t rebased = std::bit_cast<uint32_t>(magnitude) - (112u << 23);
+  return sign | static_cast<uint16_t>((rebased + 0xfff + ((rebased >> 13) & 1)) >> 13);
+}
+
+template <class T>
+void store_as(std::byte* at, double value) {
+  const T converted = static_cast<T>(value);
+  std::memcpy(at, &converted, sizeof converted);
+}
+
+// How each dtype keeps a number; a complex one gets it as its real part.
+struct Storage {
+  ir::Dtype dtype;
+  void (*store)(std::byte* at, double value);
+};
+constexpr Storage kStorage[] = {
+    {ir::Dtype::b8, [](std::byte* at, double v) { *at = std::byte{v != 0}; }},
+    {ir::Dtype::u8, store_as<uint8_t>},
+    {ir::Dtype::i8, store_as<int8_t>},
+    {ir::Dtype::u16, store_as<uint16_t>},
+    {ir::Dtype::i16, store_as<int16_t>},
+    {ir::Dtype::u32, store_as<uint32_t>},
+    {ir::Dtype::i32, store_as<int32_t>},
+    {ir::Dtype::u64, store_as<uint64_t>},
+    {ir::Dtype::i64, store_as<int64_t>},
+    {ir::Dtype::f32, store_as<float>},
+    {ir::Dtype::f64, store_as<double>},
+    {ir::Dtype::f16,
+     [](std::byte* at, double v) {
+       const uint16_t bits = to_f16(static_cast<float>(v));
+       std::memcpy(at, &bits, 2);
+     }},
+    {ir::Dtype::bf16,
+     [](std::byte* at, double v) {
+       const uint16_t bits = to_bf16(static_cast<float>(v));
+       std::memcpy(at, &bits, 2);
+     }},
+    {ir::Dtype::c64, store_as<float>},
+    {ir::Dtype::c128, store_as<double>},
+};
+
+struct Range {
+  double low, high;
+};
+std::optional<Range> range(std::string_view text) {
+  const size_t dots = text.find("..");
+  if (dots == std::string_view::npos) return std::nullopt;
+  const auto low = number<double>(text.substr(0, dots)), high = number<double>(text.substr(dots + 2));
+  if (!low || !high || !(*low < *high) || !std::isfinite(*high - *low)) return std::nullopt;
+  return Range{*low, *high};
+}
+
+// The value of element i under `fill`, or nothing if there is no such fill.
+std::function<double(uint64_t)> values(ir::Dtype dtype, std::string_view fill, uint64_t seed) {
+  const bool real = ir::is_float(dtype) || ir::is_complex(dtype);
+  if (fill.empty()) fill = real ? "randn" : "zeros";
+  if (fill == "zeros") return [](uint64_t) { return 0.0; };
+  if (fill == "ones") return [](uint64_t) { return 1.0; };
+  if (fill == "arange") return [](uint64_t i) { return static_cast<double>(i); };
+  if (fill == "randn" && real) return [seed](uint64_t i) { return normal(seed, i); };
+  if (const auto r = range(fill))
+    return [seed, real, r = *r](uint64_t i) {
+      const double x = r.low + (r.high - r.low) * uniform(seed, i);
+      return real ? x : std::floor(x);
+    };
+  return nullptr;
+}
+
+std::optional<std::vector<int64_t>> parse_sizes(std::string_view text) {
+  std::vector<int64_t> sizes;
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    std::string_view part = text.substr(0, comma);
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    const auto size = number<int64_t>(part);
+    if (!size || *size < 0) return std::nullopt;
+    sizes.push_back(*size);
+    if (comma == std::string_view::npos) break;
+    text.remove_prefix(comma + 1);
+    if (text.empty()) return std::nullopt;
+  }
+  return sizes;
+}
+
+Array tensor(std::string_view text, uint64_t seed) {
+  const size_t open = text.find('['), close = text.find(']', open);
+  const auto dtype = ir::dtype_from_name(text.substr(0, open));
+  if (!dtype) bad(text, "'" + std::string(text.substr(0, open)) + "' is no dtype (f32, f64, f16, bf16, i64, i32, u8, bool, ...)");
+  if (close == std::string_view::npos) bad(text, "']' is missing");
+  const auto sizes = parse_sizes(text.substr(open + 1, close - open - 1));
+  if (!sizes) bad(text, "sizes must be whole numbers from 0, separated by commas");
+  if (!byte_count(*dtype, *sizes)) bad(text, "the sizes are too large");
+  std::string_view how = text.substr(close + 1);
+  if (!how.empty() && (how[0] != ':' || how.size() == 1)) bad(text, "expected ':' and a fill after ']'");
+  if (!how.empty()) how.remove_prefix(1);
+  if (!values(*dtype, how, seed)) bad(text, "'" + std::string(how) + "' is no fill for " + std::string(ir::name(*dtype)));
+  Array array = allocate(ir::contiguous(*dtype, *sizes));
+  fill(array, how, seed);
+  return array;
+}
+
+}  // namespace
+
+void fill(Array& array, std::string_view how, uint64_t seed) {
+  const auto value = values(array.type.dtype, how, seed);
+  if (!value) throw std::invalid_argument("'" + std::string(how) + "' is no fill");
+  for (const Storage& storage : kStorage) {
+    if (storage.dtype != array.type.dtype) continue;
+    const int item = ir::itemsize(storage.dtype);
+    for (int64_t i = 0, n = array.type.numel(); i < n; ++i) storage.store(array.data + i * item, value(static_cast<uint64_t>(i)));
+    return;
+  }
+  throw std::invalid_argument("cannot fill a tensor of dtype " + std::string(ir::name(array.type.dtype)));
+}
+
+Input parse_input(std::string_view text, uint64_t seed) {
+  Input input{std::string(text), std::nullopt, {}};
+  if (text.find('[') != std::string_view::npos && text[0] != '"')
+    input.array = tensor(text, seed);
+  else if (text.ends_with(".npy"))
+    input.array = read_npy(text);
+  else if (text == "none")
+    input.value = std::monostate{};
+  else if (text == "true" || text == "false")
+    input.value = text == "true";
+  else if (text.size() >= 2 && text.front() == '"' && text.back() == '"')
+    input.value = std::string(text.substr(1, text.size() - 2));
+  else if (const auto integer = number<int64_t>(text))
+    input.value = *integer;
+  else if (const auto real = number<double>(text))
+    input.value = *real;
+  else
+    bad(text, "not understood");
+  return input;
+}
+
+}  // namespace precast::io
