@@ -1,0 +1,22 @@
+// From a core graph (docs/core-ops.md) to the text of its kernels: lowering, fusion, memory plan, emission.
+#pragma once
+#include <vector>
+
+#include "emit/emitted.h"
+#include "ir/graph.h"
+
+namespace precast::emit {
+
+struct LowerConfig {
+  /// One per Graph::inputs: a parameter or buffer. What depends on these only may move to precast_prepare.
+  /// Empty means none.
+  std::vector<bool> constant_inputs;
+  /// Translation units that kernels are spread over.
+  int parts = 2;
+};
+
+/// A node that has no lowering rule becomes a host op; the rest becomes kernels. Throws InternalError when the graph
+/// breaks the normal form.
+Emitted lower(const ir::Graph& core, const LowerConfig& = {});
+
+}  // namespace precast::emit
