@@ -1,0 +1,28 @@
+// From a recorded graph to core ops (docs/core-ops.md). Each pass leaves a graph that still computes the same.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "ir/graph.h"
+
+namespace precast::passes {
+
+/// The pipeline: decompose, simplify, share equal nodes, drop dead ones, renumber. A node that no rule handles
+/// exactly stays as it was recorded and becomes a host op.
+void to_core(ir::Graph&);
+
+/// Rewrites in-place and compound ops into core ops; the tables are in the files named after their families.
+void decompose(ir::Graph&);
+/// Composes views, drops casts, copies and arithmetic that change nothing (bit for bit).
+void simplify(ir::Graph&);
+/// Makes equal nodes one. Random ops and host ops are never merged.
+void share_equal_nodes(ir::Graph&);
+/// Drops nodes without use. Random ops, conditions and ops that may have other effects stay.
+void drop_dead_nodes(ir::Graph&);
+
+/// True for prims and the ops of docs/core-ops.md.
+bool is_core(std::string_view op);
+/// Why decompose leaves this node to the host; empty if it would not.
+std::string why_kept(const ir::Graph&, const ir::Node&);
+
+}  // namespace precast::passes
