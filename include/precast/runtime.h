@@ -29,6 +29,15 @@ typedef struct precast_outputs precast_outputs; /**< results of one call */
 
 /** Loads a pair of files. */
 int precast_load(const char* artifact_path, const char* cache_path, precast_model** model);
+/** Runs host ops, and whole graphs of artifacts without kernels: see precast_host.host_op. */
+typedef struct precast_host_ops {
+  void* context;
+  int (*run)(void* context, precast_i32 index, void* const* in, void** out);
+  const char* (*last_error)(void); /**< why run() failed, on the thread that called it */
+} precast_host_ops;
+/** Like precast_load, for artifacts that need host ops; `ops` may be NULL, and must outlive the model's calls. */
+int precast_load_with(const char* artifact_path, const char* cache_path, const precast_host_ops* ops,
+                      precast_model** model);
 /** Uses an artifact that is linked into the program; `entry` is its exported symbol. */
 int precast_link(precast_entry entry, precast_model** model);
 void precast_free_model(precast_model* model);

@@ -11,8 +11,8 @@ namespace precast::io {
 
 struct Array {
   ir::Type type;
-  std::byte* data = nullptr;      // first element
-  std::shared_ptr<void> owner;    // keeps `data` alive: a block, or a mapped file
+  std::byte* data = nullptr;    // first element
+  std::shared_ptr<void> owner;  // keeps `data` alive: a block, or a mapped file
 };
 
 /// Bytes of a contiguous tensor; nothing if sizes (from a file, perhaps) are negative or too large to be real.

@@ -141,7 +141,8 @@ std::optional<std::vector<int64_t>> parse_sizes(std::string_view text) {
 Array tensor(std::string_view text, uint64_t seed) {
   const size_t open = text.find('['), close = text.find(']', open);
   const auto dtype = ir::dtype_from_name(text.substr(0, open));
-  if (!dtype) bad(text, "'" + std::string(text.substr(0, open)) + "' is no dtype (f32, f64, f16, bf16, i64, i32, u8, bool, ...)");
+  if (!dtype)
+    bad(text, "'" + std::string(text.substr(0, open)) + "' is no dtype (f32, f64, f16, bf16, i64, i32, u8, bool, ...)");
   if (close == std::string_view::npos) bad(text, "']' is missing");
   const auto sizes = parse_sizes(text.substr(open + 1, close - open - 1));
   if (!sizes) bad(text, "sizes must be whole numbers from 0, separated by commas");
@@ -149,7 +150,8 @@ Array tensor(std::string_view text, uint64_t seed) {
   std::string_view how = text.substr(close + 1);
   if (!how.empty() && (how[0] != ':' || how.size() == 1)) bad(text, "expected ':' and a fill after ']'");
   if (!how.empty()) how.remove_prefix(1);
-  if (!values(*dtype, how, seed)) bad(text, "'" + std::string(how) + "' is no fill for " + std::string(ir::name(*dtype)));
+  if (!values(*dtype, how, seed))
+    bad(text, "'" + std::string(how) + "' is no fill for " + std::string(ir::name(*dtype)));
   Array array = allocate(ir::contiguous(*dtype, *sizes));
   fill(array, how, seed);
   return array;
@@ -163,7 +165,8 @@ void fill(Array& array, std::string_view how, uint64_t seed) {
   for (const Storage& storage : kStorage) {
     if (storage.dtype != array.type.dtype) continue;
     const int item = ir::itemsize(storage.dtype);
-    for (int64_t i = 0, n = array.type.numel(); i < n; ++i) storage.store(array.data + i * item, value(static_cast<uint64_t>(i)));
+    for (int64_t i = 0, n = array.type.numel(); i < n; ++i)
+      storage.store(array.data + i * item, value(static_cast<uint64_t>(i)));
     return;
   }
   throw std::invalid_argument("cannot fill a tensor of dtype " + std::string(ir::name(array.type.dtype)));

@@ -17,9 +17,9 @@ struct NpyDtype {
   std::string_view code;  // without the byte order
 };
 constexpr NpyDtype kDtypes[] = {
-    {ir::Dtype::b8, "b1"},  {ir::Dtype::u8, "u1"},  {ir::Dtype::i8, "i1"},  {ir::Dtype::u16, "u2"},
-    {ir::Dtype::i16, "i2"}, {ir::Dtype::u32, "u4"}, {ir::Dtype::i32, "i4"}, {ir::Dtype::u64, "u8"},
-    {ir::Dtype::i64, "i8"}, {ir::Dtype::f16, "f2"}, {ir::Dtype::f32, "f4"}, {ir::Dtype::f64, "f8"},
+    {ir::Dtype::b8, "b1"},  {ir::Dtype::u8, "u1"},    {ir::Dtype::i8, "i1"},   {ir::Dtype::u16, "u2"},
+    {ir::Dtype::i16, "i2"}, {ir::Dtype::u32, "u4"},   {ir::Dtype::i32, "i4"},  {ir::Dtype::u64, "u8"},
+    {ir::Dtype::i64, "i8"}, {ir::Dtype::f16, "f2"},   {ir::Dtype::f32, "f4"},  {ir::Dtype::f64, "f8"},
     {ir::Dtype::c64, "c8"}, {ir::Dtype::c128, "c16"}, {ir::Dtype::bf16, "V2"},
 };
 constexpr std::string_view kMagic = "\x93NUMPY";
@@ -198,8 +198,8 @@ void write_npy(const std::filesystem::path& path, const Array& array) {
   start += {'\x01', '\x00', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
   start += header;
   const Array plain = contiguous(array);
-  write_file(path, {as_bytes(start),
-                    {plain.data, static_cast<size_t>(plain.type.numel() * ir::itemsize(plain.type.dtype))}});
+  write_file(path,
+             {as_bytes(start), {plain.data, static_cast<size_t>(plain.type.numel() * ir::itemsize(plain.type.dtype))}});
 }
 
 }  // namespace precast::io

@@ -18,10 +18,10 @@ struct SafetensorsDtype {
   std::string_view code;
 };
 constexpr SafetensorsDtype kDtypes[] = {
-    {ir::Dtype::b8, "BOOL"},  {ir::Dtype::u8, "U8"},   {ir::Dtype::i8, "I8"},     {ir::Dtype::u16, "U16"},
-    {ir::Dtype::i16, "I16"},  {ir::Dtype::u32, "U32"}, {ir::Dtype::i32, "I32"},   {ir::Dtype::u64, "U64"},
-    {ir::Dtype::i64, "I64"},  {ir::Dtype::f16, "F16"}, {ir::Dtype::bf16, "BF16"}, {ir::Dtype::f32, "F32"},
-    {ir::Dtype::f64, "F64"},  {ir::Dtype::c64, "C64"},
+    {ir::Dtype::b8, "BOOL"}, {ir::Dtype::u8, "U8"},   {ir::Dtype::i8, "I8"},     {ir::Dtype::u16, "U16"},
+    {ir::Dtype::i16, "I16"}, {ir::Dtype::u32, "U32"}, {ir::Dtype::i32, "I32"},   {ir::Dtype::u64, "U64"},
+    {ir::Dtype::i64, "I64"}, {ir::Dtype::f16, "F16"}, {ir::Dtype::bf16, "BF16"}, {ir::Dtype::f32, "F32"},
+    {ir::Dtype::f64, "F64"}, {ir::Dtype::c64, "C64"},
 };
 constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
 
@@ -64,7 +64,8 @@ class Reader {
     std::set<std::string> names;
     int depth_of_names = 1;
     Json::parser_callback_t once = [&](int depth, Json::parse_event_t event, Json& parsed) {
-      if (event == Json::parse_event_t::key && depth == depth_of_names && !names.insert(parsed.get<std::string>()).second)
+      if (event == Json::parse_event_t::key && depth == depth_of_names &&
+          !names.insert(parsed.get<std::string>()).second)
         fail("tensor '" + parsed.get<std::string>() + "' appears twice");
       return true;
     };
@@ -145,7 +146,8 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   uint64_t offset = 0;
   for (const NamedArray* t : order) {
     const ir::Type& type = t->array.type;
-    const auto known = std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](auto& k) { return k.dtype == type.dtype; });
+    const auto known =
+        std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](auto& k) { return k.dtype == type.dtype; });
     if (known == std::end(kDtypes))
       throw PrecompileError(path.string() + ": tensor '" + t->name + "': safetensors has no dtype for " +
                             std::string(ir::name(type.dtype)));

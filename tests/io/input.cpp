@@ -90,12 +90,18 @@ TEST_CASE("input: what is not understood is named, with a way to write it") {
   const struct {
     const char *text, *message;
   } cases[] = {
-      {"float[3]", "'float' is no dtype"},       {"f32[3", "']' is missing"},
-      {"f32[3,]", "sizes must be whole numbers"}, {"f32[-3]", "sizes must be whole numbers"},
-      {"f32[3]x", "expected ':'"},               {"f32[3]:", "expected ':'"},
-      {"f32[3]:rand", "'rand' is no fill for f32"}, {"i64[3]:randn", "'randn' is no fill for i64"},
-      {"i64[3]:5..5", "is no fill"},             {"f32[9999999999,9999999999]", "too large"},
-      {"hello", "not understood"},               {"", "not understood"},
+      {"float[3]", "'float' is no dtype"},
+      {"f32[3", "']' is missing"},
+      {"f32[3,]", "sizes must be whole numbers"},
+      {"f32[-3]", "sizes must be whole numbers"},
+      {"f32[3]x", "expected ':'"},
+      {"f32[3]:", "expected ':'"},
+      {"f32[3]:rand", "'rand' is no fill for f32"},
+      {"i64[3]:randn", "'randn' is no fill for i64"},
+      {"i64[3]:5..5", "is no fill"},
+      {"f32[9999999999,9999999999]", "too large"},
+      {"hello", "not understood"},
+      {"", "not understood"},
   };
   for (const auto& c : cases) {
     CAPTURE(c.text);

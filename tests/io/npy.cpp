@@ -36,9 +36,9 @@ std::string message_of(const std::filesystem::path& path) {
 
 TEST_CASE("npy: every dtype comes back as it went") {
   const Scratch dir;
-  for (const char* text : {"f32[2,3]", "f64[4]", "f16[3,5]", "bf16[7]", "i64[2,2]:-9..9", "i32[3]:arange", "i16[3]:ones",
-                           "i8[2]:-5..5", "u8[5]:0..255", "u16[2]:ones", "u32[2]:ones", "u64[2]:ones", "bool[6]:0..2",
-                           "c64[3]", "c128[3]", "f32[]", "f32[0,4]", "f32[1,1,2,1]"}) {
+  for (const char* text : {"f32[2,3]", "f64[4]", "f16[3,5]", "bf16[7]", "i64[2,2]:-9..9", "i32[3]:arange",
+                           "i16[3]:ones", "i8[2]:-5..5", "u8[5]:0..255", "u16[2]:ones", "u32[2]:ones", "u64[2]:ones",
+                           "bool[6]:0..2", "c64[3]", "c128[3]", "f32[]", "f32[0,4]", "f32[1,1,2,1]"}) {
     CAPTURE(text);
     const Array array = *parse_input(text, 3).array;
     write_npy(dir.path / "a.npy", array);

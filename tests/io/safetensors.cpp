@@ -89,11 +89,13 @@ TEST_CASE("safetensors: what is malformed is refused by name") {
       {file(R"({"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,4]}})", "1234"), "too large"},
       {file(R"({"x":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]}})", "1234"), "too large"},
       {file(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "123"), "cover 2 of 3 bytes"},
-      {file(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"y":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
-            "123"),
+      {file(
+           R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"y":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+           "123"),
        "'y' overlaps"},
-      {file(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
-            "1"),
+      {file(
+           R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+           "1"),
        "'x' appears twice"},
   };
   for (const auto& c : cases) {

@@ -1,0 +1,60 @@
+// The `precast` program: subcommands, and exit codes 0 done, 1 the job failed, 2 wrong usage.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <stdexcept>
+
+#include "cli/commands.h"
+
+namespace {
+
+constexpr const char* kAbout =
+    "precast: compile a PyTorch model once, run it anywhere, without Python.\n"
+    "\n"
+    "A model becomes a pair of files: OUT.cpp, a readable C++ source of everything it computes, and OUT.cache, the\n"
+    "compiled form of that text. Neither holds weights. Any later process loads the pair in milliseconds.";
+
+constexpr const char* kTour =
+    "A first tour:\n"
+    "  precast capture model.pt --input 'f32[1,576]' -o out    record model.pt; write out.cpp and out.cache\n"
+    "  precast info out.cpp                                    what was compiled, what was not, and why\n"
+    "  precast check model.pt out.cpp out.cache                compare with the model itself\n"
+    "  precast weights model.pt -o w.safetensors               the weights, for programs without LibTorch\n"
+    "  precast run out.cpp out.cache --weights w.safetensors --input x.npy -o results\n"
+    "\n"
+    "Exit codes: 0 done, 1 the job failed (one line on stderr says why), 2 wrong usage.\n"
+    "Both files of a pair are executable input: load only what you trust. `precast info` executes nothing.";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App program(kAbout, "precast");
+  program.footer(kTour);
+  program.set_version_flag("--version", "precast " PRECAST_VERSION);
+  program.require_subcommand(1);
+  program.get_formatter()->column_width(38);
+  precast::cli::add_capture(program);
+  precast::cli::add_info(program);
+  precast::cli::add_check(program);
+  precast::cli::add_weights(program);
+  precast::cli::add_run(program);
+  precast::cli::add_build(program);
+
+  const auto complain = [&](const std::exception& e, int code) {
+    const auto chosen = program.get_subcommands();
+    std::cerr << "precast" << (chosen.empty() ? "" : " " + chosen[0]->get_name()) << ": " << e.what() << "\n";
+    return code;
+  };
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help, --version
+    return program.exit(e);
+  } catch (const CLI::ParseError& e) {
+    complain(e, 2);
+    std::cerr << "Try: precast " << (argc > 1 && program.get_subcommands().size() ? argv[1] : "") << " --help\n";
+    return 2;
+  } catch (const std::invalid_argument& e) {
+    return complain(e, 2);
+  } catch (const std::exception& e) {
+    return complain(e, 1);
+  }
+}

@@ -1,0 +1,287 @@
+// precast run: an artifact on .npy files, without LibTorch unless it has host ops.
+#include <CLI/CLI.hpp>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/inputs.h"
+#include "cli/plugin.h"
+#include "cli/report.h"
+#include "cli/table.h"
+#include "io/npy.h"
+#include "io/safetensors.h"
+#include "precast/error.h"
+#include "precast/runtime.h"
+
+namespace precast::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAbout =
+    "Runs an artifact on the given inputs and writes each result as DIR/0.npy, DIR/1.npy, ... Needs no LibTorch when "
+    "the\n"
+    "artifact has no host ops (`precast info` tells).";
+
+constexpr const char* kExample =
+    "\n\nExample:\n"
+    "  precast weights model.pt -o w.safetensors\n"
+    "  precast run out.cpp out.cache --weights w.safetensors --input x.npy -o results\n"
+    "  precast run out.cpp out.cache --weights w.safetensors --input 'f32[1,576]' -o results\n"
+    "\n"
+    "Give one --input for each tensor argument; numbers and strings are fixed in the artifact. What the call changes "
+    "is\n"
+    "written too: DIR/input0.npy for argument tensors, DIR/gradients.safetensors, and with --save-weights the updated\n"
+    "weights. bfloat16 results are stored as uint16, for NumPy has no bfloat16.\n"
+    "\n"
+    "Next: in Python, numpy.load('results/0.npy').";
+
+struct Options {
+  std::string artifact, cache, weights, out, save_weights;
+  std::vector<std::string> inputs;
+  uint64_t seed = 0;
+};
+
+void check_runtime(int code) {
+  if (code != PRECAST_OK) throw PrecompileError(precast_last_error());
+}
+
+io::Array to_array(const precast_tensor& t) {  // borrows the memory
+  ir::Type type;
+  type.dtype = static_cast<ir::Dtype>(t.dtype);
+  type.sizes.assign(t.sizes, t.sizes + t.ndim);
+  type.strides.assign(t.strides, t.strides + t.ndim);
+  return {std::move(type), static_cast<std::byte*>(t.data), nullptr};
+}
+
+// `array` in the layout that the artifact expects. Wrong sizes or dtypes stay: the artifact refuses them by name.
+io::Array in_layout(io::Array array, const ir::Type& expected, const std::string& what) {
+  if (expected.dtype == ir::Dtype::bf16 && array.type.dtype == ir::Dtype::u16) array.type.dtype = ir::Dtype::bf16;
+  if (array.type.sizes != expected.sizes || array.type.dtype != expected.dtype) return array;
+  io::Array laid_out = io::with_strides(array, expected.strides);
+  const io::Array a = io::contiguous(array), b = io::contiguous(laid_out);
+  if (std::memcmp(a.data, b.data, static_cast<size_t>(a.type.span_bytes())) != 0)
+    throw PrecompileError(what + " was captured as an expanded view, " + ir::to_string(expected) +
+                          ", and the given values are not such a view");
+  return laid_out;
+}
+
+// The weights by name, as the un-interned entries that the artifact checks.
+class Weights {
+ public:
+  Weights(const artifact::Signature& s, const std::string& path) {
+    std::map<std::string, io::Array> stored;
+    if (!path.empty())
+      for (auto& named : io::read_safetensors(path)) stored.emplace(named.name, std::move(named.array));
+    for (const auto* list : {&s.params, &s.buffers})
+      for (const artifact::TensorMeta& meta : *list) {
+        const auto found = stored.find(meta.name);
+        const std::string what = source_text(s, static_cast<int>(tensors_.size()));
+        if (found == stored.end()) throw PrecompileError(missing(meta.name, what, path, stored));
+        tensors_.push_back({meta.name, in_layout(found->second, meta.type, what)});
+        types_.push_back(&meta);
+      }
+    for (const artifact::ModuleSlot& slot : s.slots) {
+      precast_named entry{slot.name.c_str(), slot.module, slot.is_buffer,
+                          to_tensor(tensors_.at(static_cast<size_t>(slot.tensor)).array)};
+      entry.tensor.identity = &tensors_[static_cast<size_t>(slot.tensor)];  // tied slots share it
+      if (types_[static_cast<size_t>(slot.tensor)]->requires_grad) entry.tensor.flags |= PRECAST_REQUIRES_GRAD;
+      entries_.push_back(entry);
+    }
+  }
+
+  const std::vector<precast_named>& entries() const { return entries_; }
+  const std::vector<io::NamedArray>& tensors() const { return tensors_; }
+
+ private:
+  static std::string missing(const std::string& name, const std::string& what, const std::string& path,
+                             const std::map<std::string, io::Array>& stored) {
+    if (path.empty())
+      return "the artifact needs weights: " + what + "; give --weights FILE (made by `precast weights`)";
+    std::string message = path + " has no tensor '" + name + "', which the artifact needs as " + what;
+    for (const auto& [key, array] : stored)
+      if (key.size() > name.size() && key.ends_with("." + name))
+        return message + "; it has '" + key + "': save the weights with --submodule " +
+               key.substr(0, key.size() - name.size() - 1);
+    return message;
+  }
+
+  std::vector<io::NamedArray> tensors_;  // params then buffers
+  std::vector<const artifact::TensorMeta*> types_;
+  std::vector<precast_named> entries_;
+};
+
+// All leaves of the call: the user's tensors, and numbers and strings as the artifact fixes them.
+std::vector<io::Input> complete_inputs(const artifact::Signature& s, const Options& o) {
+  std::vector<io::Input> given = parse_inputs(o.inputs, o.seed);
+  std::vector<const artifact::UserLeaf*> tensors;
+  std::string expected;
+  for (const artifact::UserLeaf& leaf : s.leaves)
+    if (leaf.kind == artifact::UserLeaf::Kind::tensor) {
+      tensors.push_back(&leaf);
+      expected += "\n  --input '" + input_text(leaf) + "'    (" + leaf.where + ")";
+    }
+  const bool all = given.size() == s.leaves.size();
+  if (!all && given.size() != tensors.size())
+    throw PrecompileError("the artifact takes " + plural(static_cast<int64_t>(tensors.size()), "tensor") + ", and " +
+                          plural(static_cast<int64_t>(given.size()), "input") + " were given; expected" +
+                          (expected.empty() ? " none" : ":" + expected));
+  std::vector<io::Input> inputs;
+  size_t next = 0;
+  for (const artifact::UserLeaf& leaf : s.leaves) {
+    const bool is_tensor = leaf.kind == artifact::UserLeaf::Kind::tensor;
+    if (!is_tensor && !all) {
+      inputs.push_back({input_text(leaf), std::nullopt, leaf.value});
+      continue;
+    }
+    inputs.push_back(std::move(given[next++]));
+    if (is_tensor && inputs.back().array)
+      inputs.back().array = in_layout(*inputs.back().array, leaf.tensor.type, leaf.where);
+  }
+  return inputs;
+}
+
+// Host ops of the artifact, run by the plugin.
+class HostOps {
+ public:
+  explicit HostOps(const Pair& pair) {
+    if (!needs_torch(pair.text.metadata)) return;
+    const auto& ops = pair.text.metadata.host_ops;
+    plugin_ = &torch_plugin(ops.empty() ? "an artifact of backend \"eager\"" : "the host op " + ops[0].op);
+    std::vector<const char*> graphs;
+    for (const auto& op : ops) graphs.push_back(op.graph.c_str());
+    context_ = plugin_->open_host_ops(graphs.data(), static_cast<precast_i32>(graphs.size()), pair.text.graph.c_str());
+    if (!context_) throw PrecompileError(plugin_->last_error());
+    ops_ = {context_, plugin_->host_op, plugin_->last_error};
+  }
+  ~HostOps() {
+    if (plugin_) plugin_->close_host_ops(context_);
+  }
+  HostOps(const HostOps&) = delete;
+  HostOps& operator=(const HostOps&) = delete;
+
+  const precast_host_ops* get() const { return plugin_ ? &ops_ : nullptr; }
+
+ private:
+  const precast_plugin* plugin_ = nullptr;
+  void* context_ = nullptr;
+  precast_host_ops ops_{};
+};
+
+struct Model {
+  precast_model* model = nullptr;
+  precast_binding* binding = nullptr;
+  precast_outputs* outputs = nullptr;
+  ~Model() {
+    precast_free_outputs(outputs);
+    precast_free_binding(binding);
+    precast_free_model(model);
+  }
+};
+
+void write_results(const Model& m, const fs::path& dir) {
+  for (int i = 0; i < precast_num_outputs(m.outputs); ++i) {
+    const precast_leaf& leaf = *precast_output(m.outputs, i);
+    const std::string name = std::to_string(i) + ".npy";
+    io::Array array;
+    if (leaf.kind == PRECAST_TENSOR) {
+      array = to_array(leaf.t);
+    } else if (leaf.kind == PRECAST_BOOL || leaf.kind == PRECAST_INT || leaf.kind == PRECAST_DOUBLE) {
+      const ir::Dtype dtype = leaf.kind == PRECAST_BOOL  ? ir::Dtype::b8
+                              : leaf.kind == PRECAST_INT ? ir::Dtype::i64
+                                                         : ir::Dtype::f64;
+      array = io::allocate(ir::contiguous(dtype, {}));
+      if (leaf.kind == PRECAST_DOUBLE)
+        std::memcpy(array.data, &leaf.d, sizeof leaf.d);
+      else
+        std::memcpy(array.data, &leaf.i, static_cast<size_t>(ir::itemsize(dtype)));
+    } else {
+      std::cout << "result " << i << ": "
+                << (leaf.kind == PRECAST_STRING
+                        ? "a string, \"" + std::string(leaf.s, static_cast<size_t>(leaf.length)) + "\""
+                        : "none")
+                << ", not written\n";
+      continue;
+    }
+    io::write_npy(dir / name, array);
+    std::cout << "result " << i << ": " << ir::to_string(array.type) << " -> " << (dir / name).string() << "\n";
+  }
+}
+
+void write_effects(const Model& m, const artifact::Signature& s, const std::vector<io::Input>& inputs,
+                   const Weights& weights, const Options& o) {
+  const auto n_bound = static_cast<int>(s.params.size() + s.buffers.size());
+  int written_weights = 0;
+  for (const artifact::WriteBack& write : s.writes) {
+    if (write.source < n_bound) {
+      ++written_weights;
+      continue;
+    }
+    int source = n_bound;  // which argument this source is
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (s.leaves[i].kind != artifact::UserLeaf::Kind::tensor || source++ != write.source) continue;
+      const fs::path path = fs::path(o.out) / ("input" + std::to_string(write.source - n_bound) + ".npy");
+      io::write_npy(path, *inputs[i].array);
+      std::cout << s.leaves[i].where << " was changed: " << ir::to_string(inputs[i].array->type) << " -> "
+                << path.string() << "\n";
+    }
+  }
+  std::vector<io::NamedArray> gradients;
+  for (int i = 0; i < precast_num_gradients(m.outputs); ++i) {
+    int accumulate = 0;
+    const precast_named& g = *precast_gradient(m.outputs, i, &accumulate);
+    gradients.push_back({g.name, to_array(g.tensor)});
+  }
+  if (!gradients.empty()) {
+    const fs::path path = fs::path(o.out) / "gradients.safetensors";
+    io::write_safetensors(path, gradients);
+    std::cout << plural(static_cast<int64_t>(gradients.size()), "gradient") << " -> " << path.string() << "\n";
+  }
+  if (!o.save_weights.empty()) {
+    io::write_safetensors(o.save_weights, weights.tensors(), {{"format", "pt"}});
+    std::cout << "weights, " << written_weights << " of them changed -> " << o.save_weights << "\n";
+  } else if (written_weights) {
+    std::cout << plural(written_weights, "weight") << " changed in memory only; --save-weights FILE keeps them\n";
+  }
+}
+
+void run(const Options& o) {
+  const Pair pair = read_pair(o.artifact, "");
+  const artifact::Signature& s = pair.text.metadata.signature;
+  const Weights weights(s, o.weights);
+  const std::vector<io::Input> inputs = complete_inputs(s, o);
+  const std::vector<precast_leaf> leaves = to_leaves(inputs);
+  const HostOps host_ops(pair);
+
+  Model m;
+  check_runtime(precast_load_with(o.artifact.c_str(), o.cache.c_str(), host_ops.get(), &m.model));
+  check_runtime(
+      precast_bind(m.model, weights.entries().data(), static_cast<int>(weights.entries().size()), &m.binding));
+  check_runtime(precast_call_model(m.binding, leaves.data(), static_cast<int>(leaves.size()), nullptr, &m.outputs));
+  fs::create_directories(o.out);
+  write_results(m, o.out);
+  write_effects(m, s, inputs, weights, o);
+}
+
+}  // namespace
+
+void add_run(CLI::App& program) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("run", "run an artifact on .npy files");
+  command->description(kAbout);
+  command->footer(kInputHelp + std::string(kExample));
+  command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");
+  command->add_option("cache", o->cache, "its cache")->required()->type_name("OUT.cache");
+  command->add_option("--weights", o->weights, "weights by name, from `precast weights`")->type_name("W.safetensors");
+  command->add_option("--input", o->inputs, "one tensor argument (repeat); see below")->type_name("INPUT");
+  command->add_option("-o,--out", o->out, "folder for the results; made if missing")->required()->type_name("DIR");
+  command->add_option("--save-weights", o->save_weights, "write the weights as the call leaves them")
+      ->type_name("W2.safetensors");
+  command->add_option("--seed", o->seed, "seed of generated inputs (default: 0)")->type_name("N");
+  command->callback([o] { run(*o); });
+}
+
+}  // namespace precast::cli
