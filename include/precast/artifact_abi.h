@@ -23,7 +23,8 @@ enum {
   PRECAST_NEG = 2,           /* lazy negative bit */
   PRECAST_REQUIRES_GRAD = 4,
   PRECAST_NOT_STRIDED = 8,   /* sparse, nested, quantized, meta, ...: refused by name */
-  PRECAST_UNDEFINED = 16
+  PRECAST_UNDEFINED = 16,
+  PRECAST_LAYOUT = 32        /* in a precast_tensor_spec: strides are checked even where the artifact is layout-flexible */
 };
 
 /* One tensor, described by who owns it. Sizes and strides count elements. */
@@ -151,6 +152,15 @@ typedef struct precast_call {
   precast_tensor* outputs;             /* n_outputs, filled through host->allocate */
 } precast_call;
 
+/* What kernels get: the graph's inputs and outputs in order, scratch memory, packed weights. */
+typedef struct precast_frame {
+  const precast_host* host;
+  void* const* in;
+  void* const* out;
+  char* arena;
+  char* prepared;
+} precast_frame;
+
 typedef struct precast_artifact {
   precast_u32 abi_version, struct_size;
   precast_u64 features;
@@ -159,7 +169,7 @@ typedef struct precast_artifact {
   const precast_spec* spec;
   const char* isa;                     /* the section chosen on this CPU */
   precast_i64 arena_bytes, prepared_bytes;
-  /* Checks a model against the spec and writes index -> slot for each interned tensor (n_params + n_buffers). */
+  /* Checks a model against the spec; slot_of[t] becomes the index in `entries` of interned tensor t (n_params + n_buffers). */
   int (*check_modules)(const precast_host*, const precast_named* entries, precast_i32 n_entries, precast_i32* slot_of);
   /* Runs what depends on params and buffers only (packing, folding) into `prepared`. */
   int (*prepare)(const precast_host*, const precast_call*, char* prepared);

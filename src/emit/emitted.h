@@ -23,9 +23,7 @@ struct KernelInfo {
 
 /// The text is compiled once per ISA section, in a namespace of its own, with these macros defined:
 ///   PRECAST_ISA 0 baseline, 2 AVX2 + FMA, 3 AVX-512;  PRECAST_VECTOR_BYTES 16, 32, 64
-/// and after the ABI header and
-///   struct precast_frame { const precast_host* host; void* const* in; void* const* out; char* arena; char* prepared; };
-/// `run` defines
+/// and after precast/artifact_abi.h (precast_frame). `run` defines
 ///   int precast_run(precast_frame*)      all kernels but the prepared part; 0 or a PRECAST_* code
 ///   int precast_prepare(precast_frame*)  what depends on params and buffers only
 /// `in` follows Graph::inputs, `out` Graph::outputs. Parts may be separate translation units: kernels are plain

@@ -1,0 +1,330 @@
+#include "artifact/metadata.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "ir/print.h"
+#include "util/errors.h"
+
+namespace precast::artifact {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void malformed(const std::string& field, const std::string& why) {
+  throw PrecompileError("the artifact's metadata is malformed: " + field + " " + why);
+}
+
+// ---- Strings and numbers that JSON cannot hold as they are ----
+
+// Bytes that are not UTF-8 become {"bytes": [..]}.
+Json text(const std::string& s) {
+  try {
+    Json(s).dump();
+    return s;
+  } catch (const Json::exception&) {
+    Json bytes = Json::array();
+    for (const char c : s) bytes.push_back(static_cast<unsigned char>(c));
+    return {{"bytes", bytes}};
+  }
+}
+
+std::string text(const Json& j) {
+  if (j.is_string()) return j.get<std::string>();
+  std::string s;
+  for (const Json& byte : j.at("bytes")) s += static_cast<char>(byte.get<unsigned char>());
+  return s;
+}
+
+Json real(double x) {
+  if (std::isfinite(x)) return x;
+  return std::isnan(x) ? "nan" : x < 0 ? "-inf" : "inf";
+}
+
+double real(const Json& j) {
+  if (!j.is_string()) return j.get<double>();
+  if (j == "nan") return std::numeric_limits<double>::quiet_NaN();
+  return j == "-inf" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+}
+
+// ---- Types ----
+
+constexpr const char *kDtype = "dtype", *kSizes = "sizes", *kStrides = "strides", *kDevice = "device", *kLazy = "lazy";
+
+ir::Dtype dtype_of(const Json& j) {
+  const auto dtype = ir::dtype_from_name(j.get<std::string>());
+  if (!dtype) malformed("dtype", "'" + j.get<std::string>() + "' is unknown");
+  return *dtype;
+}
+
+ir::Device device_of(const Json& j) {
+  const auto device = ir::device_from_name(j.get<std::string>());
+  if (!device) malformed("device", "'" + j.get<std::string>() + "' is unknown");
+  return *device;
+}
+
+std::string lazy(const ir::Type& t) { return std::string(t.conj ? "conj" : "") + (t.neg ? "neg" : ""); }
+
+void set_lazy(ir::Type& t, const std::string& s) {
+  t.conj = s.find("conj") != s.npos;
+  t.neg = s.find("neg") != s.npos;
+}
+
+Json type(const ir::Type& t) {
+  return {{kDtype, ir::name(t.dtype)}, {kSizes, t.sizes}, {kStrides, t.strides}, {kDevice, ir::name(t.device)}, {kLazy, lazy(t)}};
+}
+
+ir::Type type(const Json& j) {
+  ir::Type t{dtype_of(j.at(kDtype)), j.at(kSizes), j.at(kStrides), device_of(j.at(kDevice))};
+  set_lazy(t, j.at(kLazy));
+  return t;
+}
+
+// ---- Values of leaves and results ----
+
+Json value(const ir::Attr& v) {
+  if (auto* b = std::get_if<bool>(&v)) return *b;
+  if (auto* i = std::get_if<int64_t>(&v)) return *i;
+  if (auto* d = std::get_if<double>(&v)) return {{"real", real(*d)}};
+  if (auto* s = std::get_if<std::string>(&v)) return text(*s);
+  PRECAST_CHECK(std::holds_alternative<std::monostate>(v), "a leaf holds a value that is no number, bool or string");
+  return nullptr;
+}
+
+ir::Attr value(const Json& j) {
+  if (j.is_null()) return {};
+  if (j.is_boolean()) return j.get<bool>();
+  if (j.is_number_integer()) return j.get<int64_t>();
+  if (j.is_object() && j.contains("real")) return real(j.at("real"));
+  return text(j);
+}
+
+// ---- Tensors as parallel lists: PARAM_NAMES, PARAM_SHAPES, ... ----
+
+void put_tensors(Json& j, const std::string& prefix, const std::vector<TensorMeta>& tensors) {
+  const auto column = [&](const char* name, auto&& get) {
+    Json& list = j[prefix + name] = Json::array();
+    for (const TensorMeta& t : tensors) list.push_back(get(t));
+  };
+  column("_NAMES", [](auto& t) { return text(t.name); });
+  column("_SHAPES", [](auto& t) { return t.type.sizes; });
+  column("_STRIDES", [](auto& t) { return t.type.strides; });
+  column("_DTYPES", [](auto& t) { return std::string(ir::name(t.type.dtype)); });
+  column("_DEVICES", [](auto& t) { return ir::name(t.type.device); });
+  column("_LAZY", [](auto& t) { return lazy(t.type); });
+  column("_REQUIRES_GRAD", [](auto& t) { return t.requires_grad; });
+  column("_READ", [](auto& t) { return t.read; });
+}
+
+std::vector<TensorMeta> get_tensors(const Json& j, const std::string& prefix) {
+  std::vector<TensorMeta> tensors(j.at(prefix + "_NAMES").size());
+  const auto column = [&](const char* name, auto&& set) {
+    const Json& list = j.at(prefix + name);
+    if (list.size() != tensors.size()) malformed(prefix + name, "has another length than " + prefix + "_NAMES");
+    for (size_t i = 0; i < tensors.size(); ++i) set(tensors[i], list[i]);
+  };
+  column("_NAMES", [](auto& t, const Json& v) { t.name = text(v); });
+  column("_SHAPES", [](auto& t, const Json& v) { v.get_to(t.type.sizes); });
+  column("_STRIDES", [](auto& t, const Json& v) { v.get_to(t.type.strides); });
+  column("_DTYPES", [](auto& t, const Json& v) { t.type.dtype = dtype_of(v); });
+  column("_DEVICES", [](auto& t, const Json& v) { t.type.device = device_of(v); });
+  column("_LAZY", [](auto& t, const Json& v) { set_lazy(t.type, v); });
+  column("_REQUIRES_GRAD", [](auto& t, const Json& v) { v.get_to(t.requires_grad); });
+  column("_READ", [](auto& t, const Json& v) { v.get_to(t.read); });
+  return tensors;
+}
+
+// ---- User leaves: columns too, null where the leaf is no tensor ----
+
+constexpr const char* kKinds[] = {"none", "bool", "int", "float", "str", "tensor"};
+
+void put_leaves(Json& j, const std::vector<UserLeaf>& leaves) {
+  const auto column = [&](const char* name, bool tensors_only, auto&& get) {
+    Json& list = j[std::string("USER_INPUT_") + name] = Json::array();
+    for (const UserLeaf& leaf : leaves)
+      list.push_back(tensors_only && leaf.kind != UserLeaf::Kind::tensor ? Json() : Json(get(leaf)));
+  };
+  column("PLACES", false, [](auto& l) { return text(l.where); });
+  column("KINDS", false, [](auto& l) { return kKinds[static_cast<int>(l.kind)]; });
+  column("VALUES", false, [](auto& l) { return value(l.value); });
+  column("SHAPES", true, [](auto& l) { return l.tensor.type.sizes; });
+  column("STRIDES", true, [](auto& l) { return l.tensor.type.strides; });
+  column("DTYPES", true, [](auto& l) { return std::string(ir::name(l.tensor.type.dtype)); });
+  column("DEVICES", true, [](auto& l) { return ir::name(l.tensor.type.device); });
+  column("LAZY", true, [](auto& l) { return lazy(l.tensor.type); });
+  column("REQUIRES_GRAD", true, [](auto& l) { return l.tensor.requires_grad; });
+  column("READ", true, [](auto& l) { return l.tensor.read; });
+  column("NAMES", true, [](auto& l) { return text(l.tensor.name); });
+  column("BOUNDS", true, [](auto&) { return Json(); });  // of dynamic dimensions; all sizes are fixed so far
+}
+
+UserLeaf::Kind kind_of(const Json& j) {
+  for (int k = 0; k < 6; ++k)
+    if (j == kKinds[k]) return static_cast<UserLeaf::Kind>(k);
+  malformed("USER_INPUT_KINDS", "holds " + j.dump());
+}
+
+std::vector<UserLeaf> get_leaves(const Json& j) {
+  std::vector<UserLeaf> leaves(j.at("USER_INPUT_PLACES").size());
+  const auto column = [&](const char* name, bool tensors_only, auto&& set) {
+    const std::string field = std::string("USER_INPUT_") + name;
+    const Json& list = j.at(field);
+    if (list.size() != leaves.size()) malformed(field, "has another length than USER_INPUT_PLACES");
+    for (size_t i = 0; i < leaves.size(); ++i)
+      if (!tensors_only || leaves[i].kind == UserLeaf::Kind::tensor) set(leaves[i], list[i]);
+  };
+  column("PLACES", false, [](auto& l, const Json& v) { l.where = text(v); });
+  column("KINDS", false, [](auto& l, const Json& v) { l.kind = kind_of(v); });
+  column("VALUES", false, [](auto& l, const Json& v) { l.value = value(v); });
+  column("SHAPES", true, [](auto& l, const Json& v) { v.get_to(l.tensor.type.sizes); });
+  column("STRIDES", true, [](auto& l, const Json& v) { v.get_to(l.tensor.type.strides); });
+  column("DTYPES", true, [](auto& l, const Json& v) { l.tensor.type.dtype = dtype_of(v); });
+  column("DEVICES", true, [](auto& l, const Json& v) { l.tensor.type.device = device_of(v); });
+  column("LAZY", true, [](auto& l, const Json& v) { set_lazy(l.tensor.type, v); });
+  column("REQUIRES_GRAD", true, [](auto& l, const Json& v) { v.get_to(l.tensor.requires_grad); });
+  column("READ", true, [](auto& l, const Json& v) { v.get_to(l.tensor.read); });
+  column("NAMES", true, [](auto& l, const Json& v) { l.tensor.name = text(v); });
+  return leaves;
+}
+
+// ---- Rows ----
+
+constexpr const char* kResults[] = {"none", "bool", "int", "float", "str", "output", "source", "output_view", "source_view"};
+
+Json result(const Result& r) {
+  Json j = {{"kind", kResults[static_cast<int>(r.kind)]}};
+  if (r.kind >= Result::Kind::output) j["index"] = r.index;
+  if (r.kind >= Result::Kind::output_view) j["offset_bytes"] = r.offset_bytes, j["type"] = type(r.type);
+  if (r.kind < Result::Kind::output) j["value"] = value(r.value);
+  if (r.required_grad) j["required_grad"] = true;
+  return j;
+}
+
+Result result(const Json& j) {
+  Result r;
+  int kind = 0;
+  while (kind < 9 && j.at("kind") != kResults[kind]) ++kind;
+  if (kind == 9) malformed("RESULTS", "holds the kind " + j.at("kind").dump());
+  r.kind = static_cast<Result::Kind>(kind);
+  if (r.kind >= Result::Kind::output) r.index = j.at("index");
+  if (r.kind >= Result::Kind::output_view) r.offset_bytes = j.at("offset_bytes"), r.type = type(j.at("type"));
+  if (r.kind < Result::Kind::output) r.value = value(j.at("value"));
+  r.required_grad = j.value("required_grad", false);
+  return r;
+}
+
+template <class T, class F>
+Json rows(const std::vector<T>& v, F&& put) {
+  Json list = Json::array();
+  for (const T& t : v) list.push_back(put(t));
+  return list;
+}
+
+template <class T, class F>
+std::vector<T> rows(const Json& list, F&& get) {
+  std::vector<T> v;
+  for (const Json& j : list) v.push_back(get(j));
+  return v;
+}
+
+}  // namespace
+
+Metadata describe(const Signature& signature, const ir::Graph& recorded, const emit::Emitted* emitted) {
+  Metadata m;
+  m.signature = signature;
+  for (const ir::ValueId id : recorded.outputs) m.outputs.push_back(recorded.type(id));
+  m.total_ops = static_cast<int>(recorded.nodes.size());
+  if (emitted == nullptr) return m;
+  m.parts = static_cast<int>(emitted->parts.size());
+  for (const emit::HostOp& op : emitted->host_ops) m.host_ops.push_back({op.op, op.why, ir::print(op.graph)});
+  m.kernels = emitted->kernels;
+  m.arena_bytes = emitted->arena_bytes, m.prepared_bytes = emitted->prepared_bytes;
+  m.lowered_ops = emitted->lowered_ops, m.total_ops = emitted->total_ops;
+  return m;
+}
+
+std::string to_json(const Metadata& m) {
+  const Signature& s = m.signature;
+  Json j;
+  j["FORMAT"] = "precast artifact", j["VERSION"] = kFormatVersion;
+  j["BACKEND"] = s.backend, j["TRACER"] = s.tracer, j["TORCH_VERSION"] = s.torch_version;
+  j["SYMBOL"] = m.symbol, j["ISA"] = m.isa, j["PARTS"] = m.parts;
+  j["NUM_POSITIONAL_ARGS"] = s.num_positional_args, j["MODULE_POSITIONS"] = s.module_positions;
+  put_tensors(j, "PARAM", s.params);
+  put_tensors(j, "BUFFER", s.buffers);
+  j["MODULE_SLOTS"] = rows(s.slots, [](auto& r) { return Json::array({text(r.name), r.module, r.is_buffer, r.tensor}); });
+  j["IN_SPEC"] = s.in_spec ? text(*s.in_spec) : Json(), j["OUT_SPEC"] = text(s.out_spec);
+  put_leaves(j, s.leaves);
+  j["GRAPH_INPUTS"] = rows(s.graph_inputs, [](auto& r) { return Json::array({r.source, r.offset_bytes}); });
+  j["GRAPH_OUTPUTS"] = rows(m.outputs, [](auto& t) { return type(t); });
+  j["ALIASES"] = rows(s.aliases, [](auto& r) { return Json::array({r.a, r.b, r.shared, r.delta_bytes}); });
+  j["RESULTS"] = rows(s.results, [](auto& r) { return result(r); });
+  j["WRITES"] = rows(s.writes, [](auto& r) { return Json::array({r.source, r.output}); });
+  Json& indices = j["GRAD_PARAM_INDICES"] = Json::array();
+  for (const Gradient& g : s.grads)
+    if (g.source < static_cast<int>(s.params.size())) indices.push_back(g.source);
+  j["GRADS"] = rows(s.grads, [](auto& r) { return Json::array({r.source, r.output, r.accumulate}); });
+  j["CLEARED_GRADS"] = s.cleared_grads;
+  j["CONDITIONS"] = rows(s.conditions, [](auto& c) { return text(c); });
+  j["TOTAL_OPS"] = m.total_ops, j["LOWERED_OPS"] = m.lowered_ops;
+  j["ARENA_BYTES"] = m.arena_bytes, j["PREPARED_BYTES"] = m.prepared_bytes;
+  j["KERNELS"] = rows(m.kernels, [](auto& k) {
+    return Json{{"name", text(k.name)}, {"what", text(k.what)}, {"flops", real(k.flops)}, {"bytes", real(k.bytes)}};
+  });
+  j["HOST_OPS"] = rows(m.host_ops, [](auto& h) {
+    return Json{{"op", text(h.op)}, {"why", text(h.why)}, {"graph", text(h.graph)}};
+  });
+
+  // One field a line: readable, and a difference between two artifacts shows which field.
+  std::string out = "{\n";
+  for (auto it = j.begin(); it != j.end(); ++it) {
+    out += Json(it.key()).dump() + ": " + it.value().dump(-1, ' ', true);
+    out += std::next(it) == j.end() ? "\n" : ",\n";
+  }
+  return out + "}\n";
+}
+
+Metadata from_json(std::string_view json) {
+  try {
+    const Json j = Json::parse(json);
+    Metadata m;
+    Signature& s = m.signature;
+    if (const int version = j.at("VERSION"); version > kFormatVersion)
+      throw PrecompileError("the artifact has format version " + std::to_string(version) + ", this precast reads up to " +
+                            std::to_string(kFormatVersion) + ". Capture again, or use a newer precast.");
+    s.backend = j.at("BACKEND"), s.tracer = j.at("TRACER"), s.torch_version = j.at("TORCH_VERSION");
+    m.symbol = j.at("SYMBOL"), j.at("ISA").get_to(m.isa), m.parts = j.at("PARTS");
+    s.num_positional_args = j.at("NUM_POSITIONAL_ARGS"), j.at("MODULE_POSITIONS").get_to(s.module_positions);
+    s.params = get_tensors(j, "PARAM");
+    s.buffers = get_tensors(j, "BUFFER");
+    s.slots = rows<ModuleSlot>(j.at("MODULE_SLOTS"), [](const Json& r) {
+      return ModuleSlot{text(r.at(0)), r.at(1), r.at(2), r.at(3)};
+    });
+    if (!j.at("IN_SPEC").is_null()) s.in_spec = text(j.at("IN_SPEC"));
+    s.out_spec = text(j.at("OUT_SPEC"));
+    s.leaves = get_leaves(j);
+    s.graph_inputs = rows<GraphInput>(j.at("GRAPH_INPUTS"), [](const Json& r) { return GraphInput{r.at(0), r.at(1)}; });
+    m.outputs = rows<ir::Type>(j.at("GRAPH_OUTPUTS"), [](const Json& r) { return type(r); });
+    s.aliases = rows<Alias>(j.at("ALIASES"), [](const Json& r) { return Alias{r.at(0), r.at(1), r.at(2), r.at(3)}; });
+    s.results = rows<Result>(j.at("RESULTS"), [](const Json& r) { return result(r); });
+    s.writes = rows<WriteBack>(j.at("WRITES"), [](const Json& r) { return WriteBack{r.at(0), r.at(1)}; });
+    s.grads = rows<Gradient>(j.at("GRADS"), [](const Json& r) { return Gradient{r.at(0), r.at(1), r.at(2)}; });
+    j.at("CLEARED_GRADS").get_to(s.cleared_grads);
+    s.conditions = rows<std::string>(j.at("CONDITIONS"), [](const Json& c) { return text(c); });
+    m.total_ops = j.at("TOTAL_OPS"), m.lowered_ops = j.at("LOWERED_OPS");
+    m.arena_bytes = j.at("ARENA_BYTES"), m.prepared_bytes = j.at("PREPARED_BYTES");
+    m.kernels = rows<emit::KernelInfo>(j.at("KERNELS"), [](const Json& k) {
+      return emit::KernelInfo{text(k.at("name")), text(k.at("what")), real(k.at("flops")), real(k.at("bytes"))};
+    });
+    m.host_ops = rows<HostOpText>(j.at("HOST_OPS"), [](const Json& h) {
+      return HostOpText{text(h.at("op")), text(h.at("why")), text(h.at("graph"))};
+    });
+    if (m.arena_bytes < 0 || m.prepared_bytes < 0 || m.parts < 0) malformed("ARENA_BYTES, PREPARED_BYTES or PARTS", "is negative");
+    return m;
+  } catch (const Json::exception& e) {
+    throw PrecompileError(std::string("the artifact's metadata is malformed: ") + e.what());
+  }
+}
+
+}  // namespace precast::artifact

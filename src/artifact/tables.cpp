@@ -1,0 +1,118 @@
+#include "artifact/tables.h"
+
+#include "util/errors.h"
+
+namespace precast::artifact {
+namespace {
+
+template <class T>
+const T* data_or_null(const std::vector<T>& v) { return v.empty() ? nullptr : v.data(); }
+
+void require(bool ok, const std::string& what) {
+  if (!ok) throw PrecompileError("the artifact's metadata contradicts itself: " + what);
+}
+
+}  // namespace
+
+precast_tensor_spec Tables::tensor(const std::string& name, const ir::Type& type, bool read) {
+  require(type.sizes.size() == type.strides.size() && type.sizes.size() <= 64, "sizes and strides of '" + name + "'");
+  auto& sizes = dims_.emplace_back(type.sizes.begin(), type.sizes.end());
+  auto& strides = dims_.emplace_back(type.strides.begin(), type.strides.end());
+  const auto flags = static_cast<unsigned>(type.conj * PRECAST_CONJ | type.neg * PRECAST_NEG);
+  return {name.c_str(), data_or_null(sizes), data_or_null(strides), static_cast<int>(sizes.size()),
+          static_cast<int>(type.dtype), type.device.type, type.device.index, read, flags};
+}
+
+Tables::Tables(const Metadata& metadata) {
+  const Signature& s = metadata.signature;
+  static const std::string unnamed;
+  for (const TensorMeta& t : s.params) tensors_.push_back(tensor(t.name, t.type, t.read));
+  for (const TensorMeta& t : s.buffers) tensors_.push_back(tensor(t.name, t.type, t.read));
+  for (const ir::Type& t : metadata.outputs) outputs_.push_back(tensor(unnamed, t, true));
+  for (const ModuleSlot& slot : s.slots)
+    slots_.push_back({slot.name.c_str(), slot.module, slot.is_buffer, slot.tensor, 0});
+  for (const UserLeaf& leaf : s.leaves) {
+    precast_leaf_spec& row = leaves_.emplace_back();
+    row.kind = static_cast<int>(leaf.kind);
+    row.t = leaf.kind == UserLeaf::Kind::tensor ? tensor(leaf.where, leaf.tensor.type, leaf.tensor.read) : precast_tensor_spec{};
+    row.t.name = leaf.where.c_str();
+    if (auto* b = std::get_if<bool>(&leaf.value)) row.i = *b;
+    if (auto* i = std::get_if<int64_t>(&leaf.value)) row.i = *i;
+    if (auto* d = std::get_if<double>(&leaf.value)) row.d = *d;
+    if (auto* text = std::get_if<std::string>(&leaf.value)) row.s = text->c_str(), row.length = static_cast<int>(text->size());
+  }
+  for (const GraphInput& input : s.graph_inputs) inputs_.push_back({input.source, 0, input.offset_bytes});
+  for (const Alias& a : s.aliases) aliases_.push_back({a.a, a.b, a.shared, 0, a.delta_bytes});
+  for (const WriteBack& w : s.writes) writes_.push_back({w.source, w.output});
+  check(metadata);
+
+  // Where inputs share memory the graph reads one through another, so their layout counts for every backend.
+  std::vector<precast_tensor_spec*> sources;
+  for (auto& t : tensors_) sources.push_back(&t);
+  for (auto& leaf : leaves_)
+    if (leaf.kind == PRECAST_TENSOR) sources.push_back(&leaf.t);
+  const auto fix_layout = [&](int source) { sources[static_cast<size_t>(source)]->flags |= PRECAST_LAYOUT; };
+  for (const Alias& a : s.aliases)
+    if (a.shared) fix_layout(a.a), fix_layout(a.b);
+  for (const GraphInput& input : s.graph_inputs)
+    if (input.offset_bytes != 0) fix_layout(input.source);
+
+  const auto count = [](const auto& v) { return static_cast<int>(v.size()); };
+  spec_.struct_size = sizeof(precast_spec);
+  spec_.layout_strict = s.backend == "inductor";
+  spec_.n_positional = s.num_positional_args;
+  spec_.n_modules = count(s.module_positions), spec_.module_positions = data_or_null(s.module_positions);
+  spec_.n_params = count(s.params), spec_.n_buffers = count(s.buffers), spec_.tensors = data_or_null(tensors_);
+  spec_.n_slots = count(slots_), spec_.slots = data_or_null(slots_);
+  spec_.n_leaves = count(leaves_), spec_.leaves = data_or_null(leaves_);
+  spec_.in_spec = s.in_spec ? s.in_spec->c_str() : nullptr;
+  spec_.n_inputs = count(inputs_), spec_.inputs = data_or_null(inputs_);
+  spec_.n_aliases = count(aliases_), spec_.aliases = data_or_null(aliases_);
+  spec_.n_outputs = count(outputs_), spec_.outputs = data_or_null(outputs_);
+  spec_.n_writes = count(writes_), spec_.writes = data_or_null(writes_);
+}
+
+// The driver trusts every index in its tables.
+void Tables::check(const Metadata& metadata) const {
+  const Signature& s = metadata.signature;
+  const size_t n_tensors = tensors_.size();
+  std::vector<const ir::Type*> sources;
+  for (const auto* group : {&s.params, &s.buffers})
+    for (const TensorMeta& t : *group) sources.push_back(&t.type);
+  for (const UserLeaf& leaf : s.leaves)
+    if (leaf.kind == UserLeaf::Kind::tensor) sources.push_back(&leaf.tensor.type);
+  const auto in_range = [](int index, size_t n) { return index >= 0 && static_cast<size_t>(index) < n; };
+
+  std::vector<bool> used(n_tensors);
+  for (const ModuleSlot& slot : s.slots) {
+    require(in_range(slot.tensor, slot.is_buffer ? n_tensors : s.params.size()) &&  // a buffer may be tied to a parameter
+                in_range(slot.module, s.module_positions.size()),
+            "module entry '" + slot.name + "'");
+    used[static_cast<size_t>(slot.tensor)] = true;
+  }
+  for (size_t t = 0; t < n_tensors; ++t) require(used[t], "no module entry names tensor " + std::to_string(t));
+  for (size_t i = 1; i < s.slots.size(); ++i)
+    require(s.slots[i - 1].is_buffer <= s.slots[i].is_buffer, "a buffer stands before a parameter");
+  for (const int position : s.module_positions)
+    require(in_range(position, static_cast<size_t>(s.num_positional_args)), "module position " + std::to_string(position));
+  for (const GraphInput& input : s.graph_inputs) require(in_range(input.source, sources.size()), "source of a graph input");
+  for (const Alias& a : s.aliases)
+    require(in_range(a.a, sources.size()) && in_range(a.b, sources.size()), "sources of an alias");
+  for (const WriteBack& w : s.writes) {
+    require(in_range(w.source, sources.size()) && in_range(w.output, metadata.outputs.size()), "indices of a write-back");
+    const ir::Type &to = *sources[static_cast<size_t>(w.source)], &from = metadata.outputs[static_cast<size_t>(w.output)];
+    require(to.dtype == from.dtype && to.sizes == from.sizes && to.conj == from.conj && to.neg == from.neg,
+            "a write-back of " + ir::to_string(from) + " to " + ir::to_string(to));
+  }
+  for (const Gradient& g : s.grads)
+    require(in_range(g.source, sources.size()) && in_range(g.output, metadata.outputs.size()), "indices of a gradient");
+  for (const int source : s.cleared_grads) require(in_range(source, sources.size()), "a cleared gradient");
+  for (const Result& r : s.results) {
+    const bool of_output = r.kind == Result::Kind::output || r.kind == Result::Kind::output_view;
+    const bool of_source = r.kind == Result::Kind::source || r.kind == Result::Kind::source_view;
+    require(!of_output || in_range(r.index, metadata.outputs.size()), "output of a result");
+    require(!of_source || in_range(r.index, sources.size()), "source of a result");
+  }
+}
+
+}  // namespace precast::artifact
