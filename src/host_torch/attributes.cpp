@@ -45,14 +45,15 @@ std::optional<std::vector<c10::Scalar>> numbers(const Attr& a, int32_t repeat) {
   return out;
 }
 
-const std::pair<const char*, c10::Layout> kLayouts[] = {
-    {"strided", c10::Layout::Strided}, {"sparse", c10::Layout::Sparse},       {"sparse_csr", c10::Layout::SparseCsr},
-    {"mkldnn", c10::Layout::Mkldnn},   {"sparse_csc", c10::Layout::SparseCsc}};
-const std::pair<const char*, c10::MemoryFormat> kFormats[] = {
-    {"contiguous_format", c10::MemoryFormat::Contiguous},
-    {"preserve_format", c10::MemoryFormat::Preserve},
-    {"channels_last", c10::MemoryFormat::ChannelsLast},
-    {"channels_last_3d", c10::MemoryFormat::ChannelsLast3d}};
+const std::pair<const char*, c10::Layout> kLayouts[] = {{"strided", c10::Layout::Strided},
+                                                        {"sparse", c10::Layout::Sparse},
+                                                        {"sparse_csr", c10::Layout::SparseCsr},
+                                                        {"mkldnn", c10::Layout::Mkldnn},
+                                                        {"sparse_csc", c10::Layout::SparseCsc}};
+const std::pair<const char*, c10::MemoryFormat> kFormats[] = {{"contiguous_format", c10::MemoryFormat::Contiguous},
+                                                              {"preserve_format", c10::MemoryFormat::Preserve},
+                                                              {"channels_last", c10::MemoryFormat::ChannelsLast},
+                                                              {"channels_last_3d", c10::MemoryFormat::ChannelsLast3d}};
 
 /// An enumeration is written by number or by name.
 template <class E, size_t N>
@@ -147,34 +148,32 @@ c10::IValue to_ivalue(const Attr& a, const c10::Argument& parameter, const std::
 }
 
 bool equals(const c10::IValue& found, const Attr& expected) {
-  return std::visit(Overloaded{
-                        [&](bool b) { return found.isBool() && found.toBool() == b; },
-                        [&](int64_t i) { return found.isInt() && found.toInt() == i; },
-                        [&](double d) {
-                          if (!found.isDouble()) return false;
-                          const double f = found.toDouble();
-                          return f == d ? std::signbit(f) == std::signbit(d) : std::isnan(f) && std::isnan(d);
-                        },
-                        [&](const std::complex<double>& c) {
-                          if (!found.isComplexDouble()) return false;
-                          const auto f = found.toComplexDouble();
-                          return f.real() == c.real() && f.imag() == c.imag();
-                        },
-                        [&](const std::string& s) { return found.isString() && found.toStringRef() == s; },
-                        [&](ir::Dtype d) { return found.isInt() && found.toInt() == static_cast<int64_t>(d); },
-                        [&](const std::vector<int64_t>& l) { return found.isIntList() && found.toIntVector() == l; },
-                        [&](const std::vector<double>& l) {
-                          return found.isDoubleList() && found.toDoubleVector() == l;
-                        },
-                        [&](const std::vector<bool>& l) {
-                          if (!found.isBoolList()) return false;
-                          const auto f = found.toBoolList();
-                          return std::equal(f.begin(), f.end(), l.begin(), l.end(),
-                                            [](bool a, bool b) { return a == b; });
-                        },
-                        [&](const auto&) { return false; },
-                    },
-                    expected);
+  return std::visit(
+      Overloaded{
+          [&](bool b) { return found.isBool() && found.toBool() == b; },
+          [&](int64_t i) { return found.isInt() && found.toInt() == i; },
+          [&](double d) {
+            if (!found.isDouble()) return false;
+            const double f = found.toDouble();
+            return f == d ? std::signbit(f) == std::signbit(d) : std::isnan(f) && std::isnan(d);
+          },
+          [&](const std::complex<double>& c) {
+            if (!found.isComplexDouble()) return false;
+            const auto f = found.toComplexDouble();
+            return f.real() == c.real() && f.imag() == c.imag();
+          },
+          [&](const std::string& s) { return found.isString() && found.toStringRef() == s; },
+          [&](ir::Dtype d) { return found.isInt() && found.toInt() == static_cast<int64_t>(d); },
+          [&](const std::vector<int64_t>& l) { return found.isIntList() && found.toIntVector() == l; },
+          [&](const std::vector<double>& l) { return found.isDoubleList() && found.toDoubleVector() == l; },
+          [&](const std::vector<bool>& l) {
+            if (!found.isBoolList()) return false;
+            const auto f = found.toBoolList();
+            return std::equal(f.begin(), f.end(), l.begin(), l.end(), [](bool a, bool b) { return a == b; });
+          },
+          [&](const auto&) { return false; },
+      },
+      expected);
 }
 
 std::string in_words(const c10::IValue& v) {

@@ -38,8 +38,8 @@ struct Step {
   std::vector<c10::IValue> stack;  // all arguments that are no tensors
   std::vector<Operand> operands;
   std::vector<ListParameter> lists;
-  int64_t offset = 0;   // prim
-  ir::Type window;      // prim::scatter
+  int64_t offset = 0;  // prim
+  ir::Type window;     // prim::scatter
   std::vector<ValueId> dead_after;
 };
 
@@ -61,7 +61,8 @@ c10::OperatorHandle find_operator(const std::string& op) {
   const size_t dot = op.find('.');
   const std::string name = op.substr(0, dot), overload = dot == std::string::npos ? "" : op.substr(dot + 1);
   if (auto found = c10::Dispatcher::singleton().findSchema({name, overload})) return *found;
-  throw PrecompileError("operator " + op + " is not registered in this LibTorch (" TORCH_VERSION
+  throw PrecompileError("operator " + op +
+                        " is not registered in this LibTorch (" TORCH_VERSION
                         "): load the library that defines it, or capture again with this version");
 }
 
@@ -147,15 +148,16 @@ struct Clones {
 
   Clones(const ir::Node& n, const Step& step, const Env& env) {
     for (const ir::Write& w : n.writes) {
-      const auto at = std::find_if(step.operands.begin(), step.operands.end(),
-                                   [&](const Operand& o) { return o.slot == w.slot; });
+      const auto at =
+          std::find_if(step.operands.begin(), step.operands.end(), [&](const Operand& o) { return o.slot == w.slot; });
       PRECAST_CHECK(at != step.operands.end() && at->value != ir::kNoValue, n.op + " writes an operand it has not");
       writes.push_back(clone_bytes(env[static_cast<size_t>(at->value)]));
       placed.emplace_back(w.slot, writes.back());
     }
     for (const ir::Shared& s : n.shared) {
       shared.push_back(clone_bytes(env[static_cast<size_t>(s.base)]));
-      for (const auto& view : s.views) placed.emplace_back(view.slot, window(shared.back(), view.offset_bytes, view.type));
+      for (const auto& view : s.views)
+        placed.emplace_back(view.slot, window(shared.back(), view.offset_bytes, view.type));
     }
   }
 
@@ -201,7 +203,8 @@ class Run {
 
   void step(const Step& s) {
     switch (s.kind) {
-      case Kind::op: return call(s);
+      case Kind::op:
+        return call(s);
       case Kind::view: {
         const ValueId out = s.node->outs.at(0).id;
         env_[static_cast<size_t>(out)] = window(operand(s, 0), s.offset, graph_.type(out));
@@ -221,9 +224,7 @@ class Run {
   }
 
  private:
-  const at::Tensor& operand(const Step& s, size_t i) const {
-    return env_[static_cast<size_t>(s.operands[i].value)];
-  }
+  const at::Tensor& operand(const Step& s, size_t i) const { return env_[static_cast<size_t>(s.operands[i].value)]; }
 
   void define(ValueId id, const at::Tensor& t, const std::string& op) {
     env_[static_cast<size_t>(id)] = conform(t, graph_.type(id), "result of " + op);
@@ -252,8 +253,10 @@ class Run {
       define(out.id, found.toTensor(), n.op);
     } else if (!std::holds_alternative<std::monostate>(out.expect) && !equals(found, out.expect)) {
       throw PrecompileError(n.op + ": expected " + in_words(out.expect) + " as in the recorded call, found " +
-                            in_words(found) + "; control flow and numbers are specialized to that call, "
-                            "so capture again for this input. Node: " + ir::print(graph_, n));
+                            in_words(found) +
+                            "; control flow and numbers are specialized to that call, "
+                            "so capture again for this input. Node: " +
+                            ir::print(graph_, n));
     }
   }
 
@@ -268,8 +271,7 @@ struct GraphExecutor::Program {
   std::vector<Step> steps;
 
   explicit Program(ir::Graph g) : graph(std::move(g)) {
-    for (const ir::Node& n : graph.nodes)
-      steps.push_back(n.op.starts_with("prim::") ? prim_step(n) : op_step(n));
+    for (const ir::Node& n : graph.nodes) steps.push_back(n.op.starts_with("prim::") ? prim_step(n) : op_step(n));
     plan_lifetimes(graph, steps);
   }
 };

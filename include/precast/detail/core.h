@@ -1,0 +1,68 @@
+// The compiled core behind the templates of precast.h.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "precast/detail/leaf.h"
+#include "precast/options.h"
+
+namespace precast::detail {
+
+/// Records fn's result when it is there: its leaves and their structure.
+using ResultSink = std::function<void(const Leaves&, const std::string& spec)>;
+
+class CaptureCore {
+ public:
+  CaptureCore(PairPaths, LowerOptions);  // validates both
+  explicit CaptureCore(LowerOptions);    // in memory
+  ~CaptureCore();
+  CaptureCore(CaptureCore&&) noexcept;
+  CaptureCore& operator=(CaptureCore&&) noexcept;
+
+  /// `run` calls fn and hands its result to the sink, once.
+  void record(const Arguments&, const std::function<void(const ResultSink&)>& run);
+  Pair pair();
+  void save();
+  void finish();
+  PrecompileSummary summary() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+class Binding;   // modules whose structure has been checked, read where they are
+class Snapshot;  // a binding with copies of the weights, packed
+
+/// A loaded artifact. All members are safe from any thread.
+class Runnable {
+ public:
+  virtual ~Runnable() = default;
+  /// results: as many as result_leaves().
+  virtual void call(const Arguments&, std::span<ResultLeaf> results) const = 0;
+  /// The modules were given before: those of `arguments` are not looked at.
+  virtual void call(const Binding&, const Arguments&, std::span<ResultLeaf> results) const = 0;
+  virtual void call(const Snapshot&, const Arguments&, std::span<ResultLeaf> results) const = 0;
+  virtual std::shared_ptr<const Binding> bind(std::span<const ModuleRef>) const = 0;
+  virtual std::shared_ptr<Snapshot> freeze(std::span<const ModuleRef>) const = 0;
+  virtual void refresh(Snapshot&) const = 0;
+
+  virtual std::span<const Node> result_structure() const = 0;
+  virtual size_t result_leaves() const = 0;
+  /// Throws PrecompileError when a typed signature does not fit the recorded one.
+  virtual void check_arguments(int positional, std::span<const int> module_positions) const = 0;
+  virtual std::span<const Node> argument_structure(int user_argument) const = 0;
+  [[noreturn]] virtual void refuse_argument(int positional, const std::string& asked) const = 0;
+  [[noreturn]] virtual void refuse_result(const std::string& asked) const = 0;
+
+  virtual const std::string& backend() const = 0;
+  virtual const std::string& metadata() const = 0;  // JSON
+};
+using RunnablePtr = std::shared_ptr<const Runnable>;
+
+RunnablePtr load(const PairPaths&);
+RunnablePtr load_from_memory(const Pair&);
+
+}  // namespace precast::detail
