@@ -233,6 +233,23 @@ std::string compose(const Signature& signature, const ir::Graph& recorded, const
   return text + "#endif\n#endif\n";
 }
 
+std::vector<int> parts_to_compile(const Metadata& m) {
+  constexpr size_t few_kernels = 8;  // about what compiles in the time that starting more processes costs
+  if (m.kernels.size() * m.isa.size() <= few_kernels || m.parts == 0) return {};
+  std::vector<int> parts = {0};
+  int first = 1;
+  for (const Section& s : sections(m)) {
+#if defined(__x86_64__)
+    const bool here = !s.portable_only;
+#else
+    const bool here = s.isa.level == 0;
+#endif
+    for (int p = 0; here && p < m.parts; ++p) parts.push_back(first + p);
+    first += m.parts;
+  }
+  return parts;
+}
+
 Text read_artifact_text(std::string_view code, std::string_view name) {
   const auto literal = [&](std::string_view marker) -> std::optional<std::string> {
     const size_t at = code.find(marker);

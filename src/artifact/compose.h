@@ -26,4 +26,8 @@ struct Text {
 /// Throws PrecompileError when the text is no precast artifact; `name` is used in the message.
 Text read_artifact_text(std::string_view code, std::string_view name);
 
+/// Values of PRECAST_PART that this processor needs, the driver (0) first; empty when the text is small enough
+/// to be compiled as a whole.
+std::vector<int> parts_to_compile(const Metadata&);
+
 }  // namespace precast::artifact

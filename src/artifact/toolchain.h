@@ -1,17 +1,17 @@
 // The C++ compiler of this machine: found, run without a shell, and its messages kept.
 #pragma once
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace precast::artifact {
 
-/// Path of the compiler: $CXX, else c++, g++, clang++ in PATH; nothing when there is none.
-std::optional<std::string> find_compiler();
+/// The command of the compiler: $CXX (which may carry arguments: "ccache g++"), else c++, g++, clang++ in PATH.
+/// Empty when there is none.
+std::vector<std::string> find_compiler();
 /// First line of `compiler --version`.
-std::string compiler_version(const std::string& compiler);
+std::string compiler_version(const std::vector<std::string>& compiler);
 
 /// Compiles the text of an artifact to a shared object and returns its bytes. Parts compile in parallel.
 /// Throws PrecompileError with the first lines of the compiler's output, or when there is no compiler.

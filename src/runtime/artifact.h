@@ -2,6 +2,7 @@
 // Knows nothing of LibTorch; a host (precast_host) gives it tensors, threads and host ops.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -33,12 +34,15 @@ class Artifact {
   Mode mode() const;
   /// The section that runs on this CPU ("avx2"), or "graph".
   const char* isa() const;
-  /// The same for compiled and interpreted artifacts.
-  const precast_artifact& abi() const;
+  /// The calling convention as tables.
+  const precast_spec& spec() const;
+  int64_t arena_bytes() const;
+  int64_t prepared_bytes() const;  // for prepare(); 0 when there is nothing to prepare
 
-  /// check_modules and prepare of the ABI. All three return a PRECAST_* code; the reason went to host->fail.
+  /// The three functions of the ABI. Each returns a PRECAST_* code; the reason went to host->fail.
   int check_modules(const precast_host&, const precast_named* entries, int n_entries, int* slot_of) const;
-  int prepare(const precast_host&, const precast_call&, char* prepared) const;
+  /// Uses call.bound only. `prepared` has prepared_bytes(), 64-byte aligned; put it in call.prepared afterwards.
+  int prepare(const precast_host&, precast_call&, char* prepared) const;
   /// Takes an arena from the pool for the length of the call; call.arena is set here.
   int call(const precast_host&, precast_call&) const;
 
