@@ -15,6 +15,8 @@ constexpr std::string_view kPieces[] = {
 #include "emit/preamble/maths.inc"
     ,
 #include "emit/preamble/special.inc"
+    ,
+#include "emit/preamble/gemm.inc"
 };
 
 }  // namespace
