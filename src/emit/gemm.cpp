@@ -1,3 +1,4 @@
+#define FMT_HEADER_ONLY
 #include "emit/gemm.h"
 
 #include <fmt/format.h>
@@ -57,7 +58,7 @@ std::string_view b_form(const GemmSpec& s) {
 int64_t b_batch(const GemmSpec& s) { return s.b.batch_stride == 0 ? 1 : s.batch; }
 
 /// Body of a<W>() or b<W>().
-std::string fetch_text(const GemmSpec& s, const GemmOperand& x, int64_t i_size) {
+std::string fetch_text(const GemmOperand& x, int64_t i_size) {
   if (!x.fetch.empty()) return x.fetch;
   const bool k = along_k(x, i_size);
   const int64_t step = k ? x.k_stride : x.i_stride;
@@ -71,7 +72,7 @@ std::string operand_text(const GemmSpec& s, const GemmOperand& x, char name, cha
   std::string text = fmt::format("  static constexpr bool {}_along_k = {};\n", name, along_k(x, i_size));
   if (!x.packed)
     text += fmt::format("  template <int W> PRECAST_MEMBER vec<T, W> {}(i64 b, i64 i, i64 k, int len) const {{ {} }}\n", name,
-                        fetch_text(s, x, i_size));
+                        fetch_text(x, i_size));
   if (plain(s, x) && !x.packed) {
     text += fmt::format("  static constexpr i64 {}_{} = {}LL, {}_k = {}LL;\n", name, i_name, x.i_stride, name, x.k_stride);
     text += fmt::format("  PRECAST_MEMBER const T* {}_at(i64 b, i64 i, i64 k) const {{ return (const T*)({}) + b * {}LL + i * {}LL + k * {}LL; }}\n",

@@ -15,7 +15,7 @@ namespace precast::emit {
 struct GemmOperand {
   std::string pointer;                          // expression of the kernel's params: address of element (0, 0, 0)
   ir::Dtype dtype = ir::Dtype::f32;             // in memory
-  int64_t batch_stride = 0, i_stride = 0, k_stride = 0;  // elements; 0 broadcasts
+  int64_t batch_stride = 0, i_stride = 0, k_stride = 0;  // elements; a batch stride of 0 says: the same for every b
 
   /// When not empty: function body that returns W elements (vec<f32, W>, or f64 if so accumulated) from (b, i, k) on,
   /// along k or along i. May name b, i, k (i64), W, len (valid lanes; others may hold anything but must not be
@@ -28,7 +28,7 @@ struct GemmOperand {
 };
 
 struct GemmParam {
-  std::string type, name;  // {"const f32*", "p0"}
+  std::string type, name;  // {"const f32*", "p0"}; not one of the names a b k m n i batch M N K T W len acc done
 };
 
 struct GemmSpec {

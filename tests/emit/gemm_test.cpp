@@ -68,8 +68,8 @@ struct Workspace {
 };
 
 template <class T> void check(const Case& c, const emit::GemmSpec& s, const Kernels& kernels) {
-  CAPTURE(c.batch), CAPTURE(c.M), CAPTURE(c.N), CAPTURE(c.K), CAPTURE(c.ta), CAPTURE(c.tb), CAPTURE(c.prepacked);
-  CAPTURE(c.shared_a), CAPTURE(c.shared_b);
+  CAPTURE(c.batch); CAPTURE(c.M); CAPTURE(c.N); CAPTURE(c.K); CAPTURE(c.ta); CAPTURE(c.tb); CAPTURE(c.prepacked);
+  CAPTURE(c.shared_a); CAPTURE(c.shared_b);
   const auto a = random_values<T>((c.shared_a ? 1 : c.batch) * c.M * c.K, 1), b = random_values<T>((c.shared_b ? 1 : c.batch) * c.K * c.N, 2);
   const size_t size = c.batch * c.M * c.N, guard = 64;
   std::vector<T> first;
@@ -99,14 +99,14 @@ template <class T> void check(const Case& c, const emit::GemmSpec& s, const Kern
         }
         const double got = first[(i * c.M + m) * c.N + n];
         if (!(std::abs(got - sum) <= unit * size_sum)) {
-          CAPTURE(i), CAPTURE(m), CAPTURE(n);
+          CAPTURE(i); CAPTURE(m); CAPTURE(n);
           REQUIRE(got == doctest::Approx(sum));
         }
       }
 }
 
 template <class T> void check_all(const std::vector<Case>& cases, const Section& section, const std::string& compiler) {
-  CAPTURE(section.name), CAPTURE(compiler);
+  CAPTURE(section.name); CAPTURE(compiler);
   std::string text;
   std::vector<emit::GemmSpec> specs;
   for (const Case& c : cases) {
