@@ -1,0 +1,54 @@
+# Everything here builds through a CMake preset (CMakePresets.json) into build/PRESET.
+# Useful variables: TORCH_DIR (a LibTorch to use), JOBS (parallel jobs), PREFIX (for install), TESTS (a regex for ctest).
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+TESTS ?= .
+export JOBS
+ctest = ctest --output-on-failure --parallel $(JOBS) --tests-regex '$(TESTS)' --test-dir
+
+.PHONY: help demo test bench fuzz asan test-torch format setup install clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@echo "precast: torch.compile and torch.compiler.precompile for C++"
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+demo:  ## real models: record, verify, save, load in a fresh process, compare; a table at the end
+	@tools/build.sh default precast_demo
+	@build/default/bin/precast_demo
+
+test:  ## all tests
+	@tools/build.sh default
+	@$(ctest) build/default
+
+bench:  ## speed beside eager LibTorch, as ratios and roofline fractions
+	@tools/build.sh default precast_bench
+	@build/default/bin/precast_bench
+
+fuzz:  ## random programs against eager, until it fails or is stopped
+	@tools/build.sh default precast_fuzz
+	@build/default/bin/precast_fuzz --forever
+
+asan:  ## all tests with address and undefined-behaviour sanitizers
+	@tools/build.sh asan
+	@$(ctest) build/asan
+
+test-torch:  ## all tests with another LibTorch: make test-torch TORCH=2.14.1
+	@test -n "$(TORCH)" || { echo "Which release? For example: make test-torch TORCH=2.14.1"; exit 2; }
+	@TORCH=$(TORCH) tools/build.sh default
+	@$(ctest) build/default-torch-$(TORCH)
+
+format:  ## clang-format over all sources
+	@tools/format.sh
+
+setup:  ## only what the others do first: Debian packages and LibTorch
+	@tools/setup.sh
+
+install:  ## library, headers, program and CMake package into PREFIX (/usr/local)
+	@tools/build.sh install
+	@cmake --install build/install --prefix "$(PREFIX)"
+
+clean:  ## remove build/ and out/; .venv stays
+	@rm -rf build out

@@ -1,0 +1,31 @@
+# cmake --install: find_package(precast) then gives precast::runtime (no LibTorch), precast::precast (LibTorch) and
+# the function precast_add_artifact.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/precast")
+
+set_target_properties(precast_runtime PROPERTIES EXPORT_NAME runtime)
+set(targets precast_runtime precast_compiler precast)
+if(PRECAST_TORCH)
+  set_target_properties(precast_torch PROPERTIES EXPORT_NAME precast)
+endif()
+add_library(precast::runtime ALIAS precast_runtime)
+if(PRECAST_TORCH)
+  add_library(precast::precast ALIAS precast_torch)
+endif()
+
+install(DIRECTORY include/precast DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(TARGETS precast DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(TARGETS precast_runtime EXPORT precast_runtime DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(EXPORT precast_runtime NAMESPACE precast:: FILE precast-runtime.cmake DESTINATION "${package_dir}")
+if(PRECAST_TORCH)
+  install(TARGETS precast_compiler precast_torch EXPORT precast_torch DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT precast_torch NAMESPACE precast:: FILE precast-torch.cmake DESTINATION "${package_dir}")
+  if(TARGET precast_torch_plugin)
+    install(TARGETS precast_torch_plugin DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  endif()
+endif()
+configure_package_config_file(cmake/precast-config.cmake.in precast-config.cmake INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file(precast-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/precast-config.cmake" "${PROJECT_BINARY_DIR}/precast-config-version.cmake"
+  cmake/FindLibTorch.cmake cmake/PrecastAddArtifact.cmake DESTINATION "${package_dir}")
