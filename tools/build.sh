@@ -8,10 +8,11 @@ torch=$(tools/setup.sh ${TORCH:-} | tail -n 1)
 folder=build/$preset${TORCH:+-torch-$TORCH}
 stamp=$folder/configured_for
 wanted="$torch $(cksum <CMakePresets.json)"
-if [ ! -e "$folder/build.ninja" ] || [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
-  rm -f "$folder/CMakeCache.txt"
+if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
+  rm -f "$stamp" "$folder/CMakeCache.txt"
   cmake --preset "$preset" -B "$folder" -DTORCH_DIR="$torch" ${CMAKE_ARGS:-}
   echo "$wanted" >"$stamp"
 fi
+export CCACHE_SLOPPINESS=pch_defines,time_macros
 export NINJA_STATUS="[%f/%t, %es] "
 cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target "${@:-all}"
