@@ -1,6 +1,7 @@
 #include "cli/table.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 
 namespace precast::cli {
@@ -29,7 +30,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const std::
 
 std::string grouped(int64_t number) {
   std::string digits = std::to_string(number);
-  for (auto at = static_cast<ptrdiff_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3)
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3)
     digits.insert(static_cast<size_t>(at), ",");
   return digits;
 }

@@ -1,5 +1,6 @@
 /* The C interface between the `precast` program, which knows nothing of LibTorch, and libprecast_torch_plugin.so, which
- * brings it. Only plain data crosses. Functions return 0, or 1 with the reason in last_error() (of the calling thread). */
+ * brings it. Only plain data crosses. Functions return 0, or 1 with the reason in last_error() (of the calling thread).
+ */
 #ifndef PRECAST_PLUGIN_ABI_H
 #define PRECAST_PLUGIN_ABI_H
 
@@ -25,7 +26,7 @@ typedef struct precast_capture_request {
   precast_callable callable;
   const precast_leaf* inputs; /* one an argument, in order */
   precast_i32 n_inputs;
-  const char* backend;        /* "inductor", "eager" */
+  const char* backend; /* "inductor", "eager" */
   const char* symbol;
   const char* const* isa;
   precast_i32 n_isa;
@@ -45,11 +46,11 @@ typedef struct precast_check_request {
 
 /* One thing `check` compared: an output, a written input or buffer. */
 typedef struct precast_check_row {
-  const char* what;          /* "output 0", "buffer 'bn.running_mean'" */
-  const char* type;          /* "f32[1,10]" */
-  double difference;         /* largest |a - b|; infinity when one of them alone is NaN */
-  precast_i32 equal;         /* within the tolerance, and of one type, layout and aliasing */
-  const char* why;           /* when not equal */
+  const char* what;  /* "output 0", "buffer 'bn.running_mean'" */
+  const char* type;  /* "f32[1,10]" */
+  double difference; /* largest |a - b|; infinity when one of them alone is NaN */
+  precast_i32 equal; /* within the tolerance, and of one type, layout and aliasing */
+  const char* why;   /* when not equal */
 } precast_check_row;
 
 typedef struct precast_plugin {

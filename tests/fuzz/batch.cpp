@@ -1,0 +1,189 @@
+#include "batch.h"
+
+#include <precast/precast.h>
+#include <torch/torch.h>
+
+#include <fstream>
+
+#include "outcome.h"
+
+namespace precast::fuzz {
+namespace {
+
+constexpr const char* kBackends[] = {"eager", "inductor"};
+
+PairPaths paths_of(const std::filesystem::path& dir, const std::string& backend, const char* cache = ".cache") {
+  return {dir / (backend + ".cpp"), dir / (backend + cache)};
+}
+
+// Inputs of all programs: parameters and buffers in a module, the rest in a list.
+struct Inputs : torch::nn::Module {
+  std::vector<std::vector<at::Tensor>> of_program;
+  std::vector<at::Tensor> user;
+
+  Inputs(const std::vector<Program>& programs, const std::vector<Variant>& variants) {
+    for (size_t p = 0; p < programs.size(); ++p) {
+      of_program.push_back(make_inputs(programs[p], variants[p]));
+      for (size_t i = 0; i < of_program[p].size(); ++i) {
+        at::Tensor& t = of_program[p][i];
+        const std::string name = "p" + std::to_string(p) + "_v" + std::to_string(i);
+        switch (programs[p].inputs[i].role) {
+          case Role::user:
+            user.push_back(t);
+            break;
+          case Role::buffer:
+            t = register_buffer(name, t);
+            break;
+          case Role::parameter:
+            t = register_parameter(name, t, t.requires_grad());
+            break;
+        }
+      }
+    }
+  }
+};
+
+// All results of all programs. Reads the inputs through the arguments, as a model would.
+std::vector<at::Tensor> run_all(const std::vector<Program>& programs, Inputs& module,
+                                const std::vector<at::Tensor>& user) {
+  std::vector<at::Tensor> results;
+  size_t next_user = 0;
+  for (size_t p = 0; p < programs.size(); ++p) {
+    std::vector<at::Tensor> inputs = module.of_program[p];
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (programs[p].inputs[i].role == Role::user) inputs[i] = user[next_user++];
+    for (const at::Tensor& r : pick_results(programs[p], run_steps(programs[p], inputs))) results.push_back(r);
+  }
+  return results;
+}
+
+std::vector<Outcome> split(const std::vector<Program>& programs, const std::vector<at::Tensor>& results,
+                           const Inputs& inputs) {
+  std::vector<Outcome> outcomes;
+  size_t at = 0;
+  for (size_t p = 0; p < programs.size(); ++p) {
+    const size_t n = programs[p].results.size();
+    outcomes.push_back(outcome_of(
+        {results.begin() + static_cast<std::ptrdiff_t>(at), results.begin() + static_cast<std::ptrdiff_t>(at + n)},
+        inputs.of_program[p]));
+    at += n;
+  }
+  return outcomes;
+}
+
+// What eager makes of each program with each variant, before any recorder is there.
+struct Expected {
+  std::vector<Variant> variants;  // nasty only where comparing says something
+  std::vector<Outcome> outcomes;
+  std::vector<std::vector<double>> slacks;
+};
+Expected expect(const std::vector<Program>& programs, Variant variant) {
+  Expected e;
+  for (const Program& p : programs) {
+    Variant chosen = variant;
+    if (variant == Variant::nasty) {
+      const Outcome clean = try_eager(p, variant);
+      if (!clean.error.empty() || !close_under_noise(clean, run_eager(p, variant, {4, 1}))) chosen = Variant::other;
+    }
+    e.variants.push_back(chosen);
+    e.outcomes.push_back(run_eager(p, chosen));
+    e.slacks.push_back(slack_of(p, chosen));
+  }
+  return e;
+}
+
+void compare_all(const std::vector<Program>& programs, const Expected& expected, const std::vector<at::Tensor>& results,
+                 const Inputs& inputs, const std::string& stage, const Report& report) {
+  const auto found = split(programs, results, inputs);
+  for (size_t p = 0; p < programs.size(); ++p) {
+    const std::string what = difference(expected.outcomes[p], found[p], expected.slacks[p]);
+    if (!what.empty()) report({static_cast<int>(p), stage, what});
+  }
+}
+
+// Reports what `run` throws as a failure of the whole batch.
+template <class F>
+bool guarded(const std::string& stage, const Report& report, F&& run) {
+  try {
+    run();
+    return true;
+  } catch (const std::exception& e) {
+    report({-1, stage, std::string("threw: ") + e.what()});
+    return false;
+  }
+}
+
+using Runnable = PrecompiledRunnable<std::vector<at::Tensor>(Inputs&, std::vector<at::Tensor>)>;
+
+// Eager throws for these values, so the artifact has to, and must then have changed nothing.
+void expect_errors(const Runnable& f, const std::vector<Program>& programs, const std::vector<bool>& throws,
+                   const std::string& stage, const Report& report) {
+  for (size_t bad = 0; bad < programs.size(); ++bad) {
+    if (!throws[bad]) continue;
+    std::vector<Variant> variants(programs.size(), Variant::capture);
+    variants[bad] = Variant::nasty;
+    Inputs inputs(programs, variants);
+    const Inputs before(programs, variants);
+    bool threw = false;
+    try {
+      f(inputs, inputs.user);
+    } catch (const std::exception&) {
+      threw = true;
+    }
+    if (!threw) report({static_cast<int>(bad), stage, "eager throws for these values, and the artifact does not"});
+    for (size_t p = 0; threw && p < programs.size(); ++p)
+      for (size_t i = 0; i < before.of_program[p].size(); ++i)
+        if (!at::equal(inputs.of_program[p][i].nan_to_num(), before.of_program[p][i].nan_to_num()))
+          report({static_cast<int>(bad), stage,
+                  "the call failed, as in eager, but input v" + std::to_string(i) + " had been changed"});
+  }
+}
+
+}  // namespace
+
+void save_batch(const std::vector<Program>& programs, const std::filesystem::path& dir, const Report& report) {
+  const Expected expected = expect(programs, Variant::capture);
+  for (const char* backend : kBackends) {
+    const std::string stage = std::string("capture ") + backend;
+    guarded(stage, report, [&] {
+      Inputs inputs(programs, expected.variants);
+      LowerOptions options;
+      options.backend = backend;
+      auto cap = capture([&](Inputs& module, std::vector<at::Tensor> user) { return run_all(programs, module, user); },
+                         paths_of(dir, backend), options);
+      const auto results = cap(inputs, inputs.user);
+      cap.finish();
+      compare_all(programs, expected, results, inputs, stage, report);
+    });
+  }
+}
+
+void load_batch(const std::vector<Program>& programs, const std::filesystem::path& dir, bool recompile,
+                const Report& report) {
+  const Expected variants[] = {expect(programs, Variant::capture), expect(programs, Variant::other),
+                               expect(programs, Variant::nasty)};
+  const char* const names[] = {"the captured values", "other values", "nasty values"};
+  std::vector<bool> throws;
+  for (const Program& p : programs) throws.push_back(!try_eager(p, Variant::nasty).error.empty());
+
+  for (const std::string backend : kBackends) {
+    for (const bool stripped : {false, true}) {
+      if (stripped && backend == "inductor" && !recompile) continue;
+      const std::string what = backend + (stripped ? " without its cache" : "");
+      if (stripped) std::ofstream(paths_of(dir, backend, ".stripped").cache_path) << "stripped";
+      guarded("load " + what, report, [&] {
+        const Runnable f = load<std::vector<at::Tensor>(Inputs&, std::vector<at::Tensor>)>(
+            paths_of(dir, backend, stripped ? ".stripped" : ".cache"));
+        for (size_t v = 0; v < std::size(variants); ++v)
+          guarded("call " + what + " with " + names[v], report, [&] {
+            Inputs inputs(programs, variants[v].variants);
+            const auto results = f(inputs, inputs.user);
+            compare_all(programs, variants[v], results, inputs, "call " + what + " with " + names[v], report);
+          });
+        expect_errors(f, programs, throws, "call " + what + " with values that eager refuses", report);
+      });
+    }
+  }
+}
+
+}  // namespace precast::fuzz

@@ -1,0 +1,261 @@
+// precast_fuzz: random programs, judged by plain eager. See docs/testing in README; `make fuzz` runs it until stopped.
+//
+//   precast_fuzz --programs 500            that many programs, then a grid of what they covered
+//   precast_fuzz --forever                 until stopped (Ctrl-C)
+//   precast_fuzz --replay 1234:1101:01:b   one program, with its text and what differs
+//
+// The driver only starts workers: one process captures a batch, another one loads it. A failure is shrunk by trying
+// smaller programs in workers of their own, so that a crash is a failure like any other.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "batch.h"
+#include "coverage.h"
+#include "generate.h"
+#include "reduce.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace precast::fuzz;
+
+volatile std::sig_atomic_t stopped = 0;
+
+struct Options {
+  int programs = 500;  // -1: until stopped
+  int batch = 25;
+  uint64_t seed = 1;
+  std::string replay, dir;
+  std::string worker, report;  // of a worker
+  bool recompile = false;
+  std::vector<std::string> names;
+};
+
+// ---- Workers ----
+
+int work(const Options& o) {
+  std::vector<Program> programs;
+  for (const std::string& name : o.names) programs.push_back(parse_program(name));
+  std::ofstream out(o.report, std::ios::app);
+  const Report report = [&](const Failure& f) {
+    std::string what = f.what.substr(0, 600);
+    for (char& c : what)
+      if (c == '\n' || c == '\t') c = ' ';
+    out << "fail\t" << f.program << "\t" << f.stage << "\t" << what << std::endl;
+  };
+  if (o.worker == "save") {
+    for (const auto& [op, counts] : coverage(programs))
+      for (const auto& [dtype, n] : counts) out << "cover\t" << op << "\t" << dtype << "\t" << n << std::endl;
+    save_batch(programs, o.dir, report);
+  } else {
+    load_batch(programs, o.dir, o.recompile, report);
+  }
+  return 0;
+}
+
+// Exit status as waitpid gives it.
+int start(const std::vector<std::string>& args) {
+  const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error("fork failed");
+  if (child == 0) {
+    ::alarm(600);  // a program that does not end is a failure
+    std::vector<char*> argv;
+    for (const std::string& a : args) argv.push_back(const_cast<char*>(a.c_str()));
+    argv.push_back(nullptr);
+    ::execv("/proc/self/exe", argv.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+// ---- Driver ----
+
+class Driver {
+ public:
+  explicit Driver(const Options& o) : options_(o) {}
+
+  int run() {
+    const auto begin = std::chrono::steady_clock::now();
+    uint64_t seed = options_.seed;
+    for (int done = 0, n_batch = 0; !stopped && (options_.programs < 0 || done < options_.programs); ++n_batch) {
+      std::vector<std::string> names;
+      for (int i = 0; i < options_.batch && (options_.programs < 0 || done < options_.programs); ++i, ++done)
+        names.push_back(std::to_string(seed++));
+      const auto started = std::chrono::steady_clock::now();
+      const int before = failed_;
+      handle(names, n_batch % 5 == 0, true);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
+      std::printf("programs %s to %s: %s (%.1f s)\n", names.front().c_str(), names.back().c_str(),
+                  failed_ == before ? "ok" : (std::to_string(failed_ - before) + " failed").c_str(), took.count());
+      std::fflush(stdout);
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    std::cout << "\n";
+    print_grid(coverage_, std::cout);
+    std::printf("%llu programs in %.0f s: %d failed\n", static_cast<unsigned long long>(seed - options_.seed),
+                took.count(), failed_);
+    return failed_ ? 1 : 0;
+  }
+
+  std::vector<Failure> judge(const std::vector<std::string>& names, bool recompile, bool count = false) {
+    fs::remove_all(options_.dir);
+    fs::create_directories(options_.dir);
+    std::vector<Failure> failures;
+    for (const char* worker : {"save", "load"}) {
+      const std::string report = options_.dir + "/report";
+      std::vector<std::string> args = {"precast_fuzz", "--worker", worker, "--dir", options_.dir, "--report", report};
+      if (recompile) args.push_back("--recompile");
+      args.insert(args.end(), names.begin(), names.end());
+      const int status = start(args);
+      read(report, failures, count);
+      fs::remove(report);
+      if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        failures.push_back(
+            {-1, std::string(worker) + " process",
+             WIFSIGNALED(status) ? std::string("died: ") + ::strsignal(WTERMSIG(status)) : "ended with an error"});
+      if (!failures.empty()) break;
+    }
+    return failures;
+  }
+
+  void explain(const std::string& name, const Failure& failure) {
+    ++failed_;
+    std::cout << "\nFAILED: program " << name << ", " << failure.stage << ": " << failure.what << "\n";
+    if (failed_ > 10) return;  // enough to work on; shrinking takes its time
+    const Program p = parse_program(name);
+    const Reduction least = shrink(p, [&](const Reduction& r) {
+      for (const Failure& f : judge({print(r)}, true))
+        if (f.stage == failure.stage) return true;
+      return false;
+    });
+    const Program smallest = *apply(p, least);
+    const fs::path file = fs::path(options_.dir).parent_path() / ("fuzz-" + std::to_string(p.seed) + ".cpp");
+    const Variant variant =
+        failure.stage.find("nasty") != std::string::npos || failure.stage.find("refuses") != std::string::npos
+            ? Variant::nasty
+        : failure.stage.find("other values") != std::string::npos ? Variant::other
+                                                                  : Variant::capture;
+    const char* backend = failure.stage.find("eager") != std::string::npos ? "eager" : "inductor";
+    const auto again = judge({print(least)}, true);
+    std::cout << print_steps(smallest) << (again.empty() ? "" : again[0].stage + ": " + again[0].what + "\n")
+              << "replay: precast_fuzz --replay " << print(least) << "\nas C++: " << file.string() << "\n\n";
+    std::ofstream(file) << print_cpp(smallest, variant, backend, failure.stage + ": " + failure.what);
+  }
+
+ private:
+  // A failure of a batch as a whole is looked for in its halves.
+  void handle(const std::vector<std::string>& names, bool recompile, bool count) {
+    const auto failures = judge(names, recompile, count);
+    std::set<int> explained;
+    for (const Failure& f : failures) {
+      if (f.program >= 0 && explained.insert(f.program).second) explain(names[static_cast<size_t>(f.program)], f);
+      if (f.program >= 0) continue;
+      if (names.size() == 1) return explain(names[0], f);
+      const int before = failed_;
+      const auto middle = names.begin() + static_cast<std::ptrdiff_t>(names.size() / 2);
+      handle({names.begin(), middle}, recompile, false);
+      handle({middle, names.end()}, recompile, false);
+      if (failed_ == before) {
+        ++failed_;
+        std::cout << "\nFAILED only together: programs " << names.front() << " to " << names.back() << ", " << f.stage
+                  << ": " << f.what << "\n";
+      }
+      return;
+    }
+  }
+
+  void read(const std::string& report, std::vector<Failure>& failures, bool count) {
+    std::ifstream in(report);
+    for (std::string line; std::getline(in, line);) {
+      std::istringstream fields(line);
+      std::string kind, a, b, c;
+      std::getline(fields, kind, '\t');
+      std::getline(fields, a, '\t');
+      std::getline(fields, b, '\t');
+      std::getline(fields, c, '\t');
+      if (kind == "fail") failures.push_back({std::stoi(a), b, c});
+      if (kind == "cover" && count) coverage_[a][b] += std::stoi(c);
+    }
+  }
+
+  Options options_;
+  Coverage coverage_;
+  int failed_ = 0;
+};
+
+int replay(const Options& o) {
+  const Program p = parse_program(o.replay);
+  std::cout << print_steps(p);
+  const auto failures = Driver(o).judge({o.replay}, true);
+  for (const Failure& f : failures) std::cout << f.stage << ": " << f.what << "\n";
+  if (failures.empty()) std::cout << "ok\n";
+  return failures.empty() ? 0 : 1;
+}
+
+Options parse(int argc, char** argv) {
+  Options o;
+  o.dir = (fs::temp_directory_path() / ("precast-fuzz-" + std::to_string(::getpid()) + "/batch")).string();
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    const auto value = [&] {
+      if (++i == argc) throw std::invalid_argument(flag + " needs a value");
+      return std::string(argv[i]);
+    };
+    if (flag == "--programs")
+      o.programs = std::stoi(value());
+    else if (flag == "--forever")
+      o.programs = -1;
+    else if (flag == "--batch")
+      o.batch = std::stoi(value());
+    else if (flag == "--seed")
+      o.seed = std::stoull(value());
+    else if (flag == "--replay")
+      o.replay = value();
+    else if (flag == "--dir")
+      o.dir = value() + "/batch";
+    else if (flag == "--worker")
+      o.worker = value();
+    else if (flag == "--report")
+      o.report = value();
+    else if (flag == "--recompile")
+      o.recompile = true;
+    else if (flag.starts_with("-"))
+      throw std::invalid_argument(
+          "unknown option " + flag +
+          "; there are --programs N, --forever, --batch N, --seed N, --replay PROGRAM, --dir DIR");
+    else
+      o.names.push_back(flag);
+  }
+  if (!o.worker.empty()) o.dir = fs::path(o.dir).parent_path().string();
+  return o;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const Options o = parse(argc, argv);
+    if (!o.worker.empty()) return work(o);
+    std::signal(SIGINT, [](int) { stopped = 1; });
+    return o.replay.empty() ? Driver(o).run() : replay(o);
+  } catch (const std::invalid_argument& e) {
+    std::cerr << "precast_fuzz: " << e.what() << "\n";
+    return 2;
+  } catch (const std::exception& e) {
+    std::cerr << "precast_fuzz: " << e.what() << "\n";
+    return 1;
+  }
+}

@@ -1,0 +1,52 @@
+// What the generator draws from: families of ops whose arguments are made alike. An op of a known family is one word.
+#pragma once
+#include <optional>
+
+#include "program.h"
+#include "random.h"
+
+namespace precast::fuzz {
+
+/// A program under construction, with the values it has so far (computed by eager).
+struct State {
+  Random random;
+  Program program;
+  std::vector<at::Tensor> values;
+  std::vector<bool> inexact;  // per value: its last bits may differ between two right implementations
+
+  /// A random value that satisfies `pred`, or None; later values are likelier. Inexact ones only if `allow_inexact`.
+  template <class Pred>
+  Ref pick(Pred pred) {
+    std::vector<int> found;
+    for (size_t i = 0; i < values.size(); ++i)
+      if ((allow_inexact || !inexact[i]) && values[i].defined() && pred(values[i]))
+        found.push_back(static_cast<int>(i));
+    if (found.empty()) return {};
+    if (random.chance(0.5))
+      return {
+          found[found.size() - 1 -
+                static_cast<size_t>(random.integer(0, std::min<int64_t>(2, static_cast<int64_t>(found.size()) - 1)))]};
+    return {random.choose(found)};
+  }
+  const at::Tensor& at(Ref r) const { return values[static_cast<size_t>(r.value)]; }
+  bool allow_inexact = true;
+};
+
+enum class Kind {
+  exact,         // one right answer (rounded to nearest, or no rounding at all)
+  inexact,       // order of summation, or a maths function: last bits may differ
+  discontinuous  // exact, but jumps: takes exact operands only
+};
+
+struct Family {
+  const char* name;
+  Kind kind;
+  int weight;
+  std::vector<const char*> ops;
+  /// Arguments for one of `ops`, or nothing when the values so far do not suit.
+  std::optional<std::vector<Arg>> (*make)(State&);
+};
+
+const std::vector<Family>& families();
+
+}  // namespace precast::fuzz
