@@ -38,7 +38,7 @@ std::string header(const Metadata& m) {
                                                                 std::to_string(m.host_ops.size()) + " run by the host";
   return std::string(kFirstLine) + what + R"(
 //
-// One C++17 file without headers. It holds, in order: metadata (JSON, read and never executed), the recorded graph,
+// One C++ file (C++14 or later) without headers. It holds, in order: metadata (JSON, read and never executed), the recorded graph,
 // the kernels, the driver with all checks of a call. It holds no weights: the model is passed to each call.
 //
 //   build it alone     g++ -O3 -shared -fPIC THIS_FILE -o model.so      (clang++ takes the same flags)
@@ -172,12 +172,12 @@ std::string entry(const Metadata& m, const std::vector<Section>& sections) {
   for (const Section& s : sections) {
     types += with_guard(s, section_type(s.isa.name, s.name_space() + "::precast_run", s.name_space() + "::precast_prepare",
                                         cpu_check(s)));
-    choice += with_guard(s, std::string("  if (precast_section_") + s.isa.name + "::runs_here()) return &precast_made<precast_section_" +
-                                s.isa.name + ">::artifact;\n");
+    choice += with_guard(s, std::string("  if (precast_section_") + s.isa.name + "::runs_here()) return precast_made<precast_section_" +
+                                s.isa.name + ">::artifact();\n");
   }
   if (sections.empty()) {
     types = section_type("graph", "nullptr", "nullptr", "true");
-    choice = "  return &precast_made<precast_section_graph>::artifact;\n";
+    choice = "  return precast_made<precast_section_graph>::artifact();\n";
   } else {
     choice += "  return nullptr;  // no section runs on this processor\n";
   }
@@ -193,18 +193,24 @@ static bool precast_cpu_has_f16c() {  // not every compiler has a name for it
 )" + types + R"(
 template <class Section>
 struct precast_made {
-  static constexpr precast_program program = {&precast_the_spec, Section::run, Section::prepare, )" +
+  static const precast_program& program() {
+    static constexpr precast_program made = {&precast_the_spec, Section::run, Section::prepare, )" +
          std::to_string(scratch) + R"(};
+    return made;
+  }
   static int check_modules(const precast_host* host, const precast_named* entries, int n, int* slot_of) {
     return precast_check_modules(precast_the_spec, host, entries, n, slot_of);
   }
   static int prepare(const precast_host* host, const precast_call* call, char* prepared) {
-    return precast_prepare_program(program, host, call, prepared);
+    return precast_prepare_program(program(), host, call, prepared);
   }
-  static int call(const precast_host* host, const precast_call* call) { return precast_call_program(program, host, call); }
-  static constexpr precast_artifact artifact = {
-      PRECAST_ABI_VERSION, sizeof(precast_artifact), 0, precast_metadata, precast_graph, &precast_the_spec, Section::isa,
-      )" + std::to_string(scratch + m.prepared_bytes) + ", " + std::to_string(m.prepared_bytes) + R"(, check_modules, prepare, call};
+  static int call(const precast_host* host, const precast_call* call) { return precast_call_program(program(), host, call); }
+  static const precast_artifact* artifact() {
+    static constexpr precast_artifact made = {
+        PRECAST_ABI_VERSION, sizeof(precast_artifact), 0, precast_metadata, precast_graph, &precast_the_spec, Section::isa,
+        )" + std::to_string(scratch + m.prepared_bytes) + ", " + std::to_string(m.prepared_bytes) + R"(, check_modules, prepare, call};
+    return &made;
+  }
 };
 }
 

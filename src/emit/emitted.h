@@ -29,6 +29,7 @@ struct KernelInfo {
 /// `in` follows Graph::inputs, `out` Graph::outputs. Parts may be separate translation units: kernels are plain
 /// functions (not static, names unique over all parts), and `run` starts with declarations of those it calls.
 /// The namespaces give internal linkage or hidden visibility. Helpers in `preamble` are `static inline`.
+/// The language is C++14 with GNU extensions, which is clang 14's default.
 struct Emitted {
   std::string preamble;              // vector types and maths, once per ISA section
   std::vector<std::string> parts;    // kernels, to be compiled in parallel; balanced

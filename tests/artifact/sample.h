@@ -14,11 +14,14 @@ struct Sample {
 inline Sample sample(int64_t n = 8) {
   Sample s;
   const ir::Type type = ir::contiguous(ir::Dtype::f32, {n});
-  const auto x = s.graph.add_value(type, "x"), w = s.graph.add_value(type, "weight");
+  const auto w = s.graph.add_value(type, "weight"), x = s.graph.add_value(type, "x");
   const auto product = s.graph.add_value(type), y = s.graph.add_value(type);
   s.graph.inputs = {w, x};
-  s.graph.nodes = {{"aten::mul.Tensor", {{"self", ir::Ref{x}}, {"other", ir::Ref{w}}}, {ir::Out{product}}, {}, {}},
-                   {"aten::add.Scalar", {{"self", ir::Ref{product}}, {"other", int64_t{1}}, {"alpha", int64_t{1}}}, {ir::Out{y}}, {}, {}}};
+  const auto node = [&](const char* op, std::vector<ir::Arg> args, ir::ValueId out) {
+    s.graph.nodes.push_back({op, std::move(args), {ir::Out{out, {}, {}, false}}, {}, {}});
+  };
+  node("aten::mul.Tensor", {{"self", ir::Ref{x}}, {"other", ir::Ref{w}}}, product);
+  node("aten::add.Scalar", {{"self", ir::Ref{product}}, {"other", int64_t{1}}, {"alpha", int64_t{1}}}, y);
   s.graph.outputs = {y};
 
   Signature& sig = s.signature;
