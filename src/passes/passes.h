@@ -1,5 +1,6 @@
 // From a recorded graph to core ops (docs/core-ops.md). Each pass leaves a graph that still computes the same.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,9 +21,10 @@ void share_equal_nodes(ir::Graph&);
 /// Drops nodes without use. Random ops, conditions and ops that may have other effects stay.
 void drop_dead_nodes(ir::Graph&);
 
-/// True for prims and the ops of docs/core-ops.md.
-bool is_core(std::string_view op);
-/// Why decompose leaves this node to the host; empty if it would not.
+enum class Family { pointwise, creation, reduction, scan, matrix, index, shape };
+/// The family of a core op of docs/core-ops.md or a prim; nothing for other ops.
+std::optional<Family> core_family(std::string_view op);
+/// Why decompose leaves this node to the host; empty for a node in core normal form and for one it would rewrite.
 std::string why_kept(const ir::Graph&, const ir::Node&);
 
 }  // namespace precast::passes

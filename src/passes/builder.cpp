@@ -1,0 +1,350 @@
+#include "passes/builder.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "util/errors.h"
+
+namespace precast::passes {
+
+using ir::Arg;
+using ir::Attr;
+using ir::Dtype;
+using ir::Ref;
+using ir::Type;
+
+namespace {
+
+Ref ref(Val v) { return {v.id}; }
+std::string aten(std::string_view op) { return "aten::" + std::string(op); }
+std::string_view base_name(std::string_view op) { return op.substr(0, op.find('.')); }
+
+bool gives_bool(std::string_view op) {
+  static constexpr std::string_view kNames[] = {"eq",    "ne",    "lt",          "le",          "gt",         "ge",
+                                                "isnan", "isinf", "logical_and", "logical_or",  "logical_xor", "logical_not"};
+  return std::ranges::find(kNames, base_name(op)) != std::end(kNames);
+}
+
+bool has_alpha(std::string_view op) { return base_name(op) == "add" || base_name(op) == "sub"; }
+
+std::vector<Arg> with_alpha(std::string_view op, std::vector<Arg> args) {
+  if (has_alpha(op)) args.push_back({"alpha", int64_t{1}});
+  return args;
+}
+
+int64_t bytes(Val v, int64_t elements) { return elements * ir::itemsize(v.dtype()); }
+
+}  // namespace
+
+const Type& Val::type() const { return b->type(id); }
+
+const Type& Builder::type(ir::ValueId id) const {
+  auto i = static_cast<size_t>(id);
+  return i < graph_.values.size() ? graph_.values[i].type : added[i - graph_.values.size()].type;
+}
+
+Type& Builder::added_type(ir::ValueId id) { return added[static_cast<size_t>(id) - graph_.values.size()].type; }
+
+Val Builder::emit(std::string op, std::vector<Arg> args, Type type) {
+  auto id = static_cast<ir::ValueId>(graph_.values.size() + added.size());
+  added.push_back({std::move(type), {}});
+  ir::Node n{std::move(op), std::move(args), {}, {}, {}};
+  n.outs.emplace_back().id = id;
+  nodes.push_back(std::move(n));
+  return {this, id};
+}
+
+Val Builder::pointwise(std::string op, std::vector<Arg> args, const std::vector<Val>& operands, Dtype result) {
+  std::vector<const Type*> types;
+  for (Val v : operands) types.push_back(&v.type());
+  auto sizes = broadcast_sizes(types);
+  if (!sizes) decline("operands do not broadcast");
+  Type t{.dtype = result, .sizes = *sizes, .strides = pointwise_strides(types, *sizes)};
+  return emit(std::move(op), std::move(args), std::move(t));
+}
+
+Val Builder::full(const Dims& sizes, Number n, Dtype d) {
+  return emit("aten::full",
+              {{"size", sizes}, {"fill_value", n.in(d)}, {"dtype", d}, {"layout", {}}, {"device", ir::Device{}},
+               {"pin_memory", {}}},
+              ir::contiguous(d, sizes));
+}
+
+Val Builder::arange(int64_t end, Dtype d) {
+  return emit("aten::arange.start_step",
+              {{"start", int64_t{0}}, {"end", end}, {"step", int64_t{1}}, {"dtype", d}, {"layout", {}},
+               {"device", ir::Device{}}, {"pin_memory", {}}},
+              ir::contiguous(d, {end}));
+}
+
+Val Builder::view(Val v, Type type, int64_t offset) {
+  if (offset == 0 && type == v.type()) return v;
+  return emit("prim::view", {{"base", ref(v)}, {"offset", offset}}, std::move(type));
+}
+
+// ---- one operand
+
+Val unary(std::string_view name, Val x) {
+  return x.b->pointwise(aten(name), {{"self", ref(x)}}, {x}, gives_bool(name) ? Dtype::b8 : x.dtype());
+}
+
+Val cast(Val x, Dtype d) {
+  if (x.dtype() == d) return x;
+  return x.b->emit("aten::_to_copy",
+                   {{"self", ref(x)}, {"dtype", d}, {"layout", {}}, {"device", {}}, {"pin_memory", {}},
+                    {"non_blocking", false}, {"memory_format", {}}},
+                   {.dtype = d, .sizes = x.sizes(), .strides = preserved_strides(x.type())});
+}
+
+Val copy(Val x, const Dims& strides) {
+  Type t = x.type();
+  t.strides = strides;
+  return x.b->emit("aten::clone", {{"self", ref(x)}, {"memory_format", {}}}, std::move(t));
+}
+
+Val neg(Val x) { return unary("neg", x); }
+Val abs(Val x) { return unary("abs", x); }
+Val exp(Val x) { return unary("exp", x); }
+Val log(Val x) { return unary("log", x); }
+Val log1p(Val x) { return unary("log1p", x); }
+Val expm1(Val x) { return unary("expm1", x); }
+Val sqrt(Val x) { return unary("sqrt", x); }
+Val rsqrt(Val x) { return unary("rsqrt", x); }
+Val tanh(Val x) { return unary("tanh", x); }
+Val erf(Val x) { return unary("erf", x); }
+Val sigmoid(Val x) { return unary("sigmoid", x); }
+Val sign(Val x) { return unary("sign", x); }
+Val isnan(Val x) { return unary("isnan", x); }
+Val logical_not(Val x) { return unary("logical_not", x); }
+
+// ---- two operands
+
+Val binary(std::string_view op, Val x, Val y) {
+  PRECAST_CHECK(x.dtype() == y.dtype(), "operands of " + std::string(op) + " have two dtypes");
+  return x.b->pointwise(aten(op), with_alpha(op, {{"self", ref(x)}, {"other", ref(y)}}), {x, y},
+                        gives_bool(op) ? Dtype::b8 : x.dtype());
+}
+
+Val binary_number(std::string_view op, Val x, Number n) {
+  const char* name = base_name(op) == "pow" ? "exponent" : "other";
+  return x.b->pointwise(aten(op), with_alpha(op, {{"self", ref(x)}, {name, n.in(x.dtype())}}), {x},
+                        gives_bool(op) ? Dtype::b8 : x.dtype());
+}
+
+Val div_mode(Val x, Val y, const char* rounding_mode) {
+  PRECAST_CHECK(x.dtype() == y.dtype(), "operands of div have two dtypes");
+  return x.b->pointwise("aten::div.Tensor_mode",
+                        {{"self", ref(x)}, {"other", ref(y)}, {"rounding_mode", std::string(rounding_mode)}}, {x, y},
+                        x.dtype());
+}
+
+Val operator+(Val x, Val y) { return binary("add.Tensor", x, y); }
+Val operator-(Val x, Val y) { return binary("sub.Tensor", x, y); }
+Val operator*(Val x, Val y) { return binary("mul.Tensor", x, y); }
+Val operator/(Val x, Val y) { return binary("div.Tensor", x, y); }
+Val operator+(Val x, Number n) { return binary_number("add.Scalar", x, n); }
+Val operator-(Val x, Number n) { return binary_number("sub.Scalar", x, n); }
+Val operator*(Val x, Number n) { return binary_number("mul.Scalar", x, n); }
+Val operator/(Val x, Number n) { return binary_number("div.Scalar", x, n); }
+Val operator+(Number n, Val x) { return x + n; }
+Val operator-(Number n, Val x) { return neg(x) + n; }  // IEEE: n - x is n + (-x)
+Val operator*(Number n, Val x) { return x * n; }
+Val operator/(Number n, Val x) { return n == 1.0 ? unary("reciprocal", x) : x.b->number(n, x.dtype()) / x; }
+Val operator-(Val x) { return neg(x); }
+Val lt(Val x, Number n) { return binary_number("lt.Scalar", x, n); }
+Val le(Val x, Number n) { return binary_number("le.Scalar", x, n); }
+Val gt(Val x, Number n) { return binary_number("gt.Scalar", x, n); }
+Val ge(Val x, Number n) { return binary_number("ge.Scalar", x, n); }
+Val eq(Val x, Number n) { return binary_number("eq.Scalar", x, n); }
+Val ne(Val x, Number n) { return binary_number("ne.Scalar", x, n); }
+Val logical_and(Val x, Val y) { return binary("logical_and", x, y); }
+Val logical_or(Val x, Val y) { return binary("logical_or", x, y); }
+
+Val where(Val c, Val x, Val y) {
+  PRECAST_CHECK(c.dtype() == Dtype::b8 && x.dtype() == y.dtype(), "where needs a bool and operands of one dtype");
+  return x.b->pointwise("aten::where.self", {{"condition", ref(c)}, {"self", ref(x)}, {"other", ref(y)}}, {c, x, y},
+                        x.dtype());
+}
+Val where(Val c, Number n, Val y) { return where(c, y.b->number(n, y.dtype()), y); }
+Val where(Val c, Val x, Number n) { return where(c, x, x.b->number(n, x.dtype())); }
+Val at_least(Val x, Number low) { return where(lt(x, low), low, x); }
+Val at_most(Val x, Number high) { return where(gt(x, high), high, x); }
+
+// ---- reductions
+
+Dims all_dims(Val x) {
+  Dims dims(x.sizes().size());
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+namespace {
+
+Type reduced(const Type& t, const Dims& dims, bool keepdim, Dtype result) {
+  Dims sizes;
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    if (std::ranges::find(dims, d) == dims.end()) sizes.push_back(t.sizes[static_cast<size_t>(d)]);
+    else if (keepdim) sizes.push_back(1);
+  }
+  return ir::contiguous(result, std::move(sizes));
+}
+
+}  // namespace
+
+Val reduce(std::string_view op, Val x, const Dims& dims, bool keepdim, Dtype result) {
+  if (x.dim() == 0) return reduce(op, reshape(x, {1}), {0}, false, result);
+  PRECAST_CHECK(!dims.empty(), "a reduction needs its dims");
+  std::vector<Arg> args{{"self", ref(x)}, {"dim", dims}, {"keepdim", keepdim}};
+  if (op == "sum.dim_IntList") args.push_back({"dtype", {}});
+  return x.b->emit(aten(op), std::move(args), reduced(x.type(), dims, keepdim, result));
+}
+
+Val sum(Val x, const Dims& dims, bool keepdim) {
+  bool counts = !ir::is_float(x.dtype());  // integers and bools add up as i64
+  return reduce("sum.dim_IntList", counts ? cast(x, Dtype::i64) : x, dims, keepdim, counts ? Dtype::i64 : x.dtype());
+}
+
+Val reduce_one(std::string_view op, Val x, int64_t dim, bool keepdim, Dtype result) {
+  if (x.dim() == 0) return reduce_one(op, reshape(x, {1}), 0, false, result);
+  std::vector<Arg> args{{"self", ref(x)}, {"dim", dim}, {"keepdim", keepdim}};
+  if (op == "prod.dim_int") args.push_back({"dtype", {}});
+  return x.b->emit(aten(op), std::move(args), reduced(x.type(), {dim}, keepdim, result));
+}
+
+Val mean(Val x, const Dims& dims, bool keepdim) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= x.dim() == 0 ? 1 : x.size(d);
+  return sum(x, dims, keepdim) / Number(static_cast<double>(n));
+}
+
+// ---- matrix products
+
+Val mm(Val x, Val y) {
+  PRECAST_CHECK(x.dtype() == y.dtype() && x.dim() == 2 && y.dim() == 2 && x.size(1) == y.size(0), "mm");
+  return x.b->emit("aten::mm", {{"self", ref(x)}, {"mat2", ref(y)}}, ir::contiguous(x.dtype(), {x.size(0), y.size(1)}));
+}
+
+Val bmm(Val x, Val y) {
+  PRECAST_CHECK(x.dtype() == y.dtype() && x.dim() == 3 && y.dim() == 3 && x.size(0) == y.size(0) &&
+                    x.size(2) == y.size(1), "bmm");
+  return x.b->emit("aten::bmm", {{"self", ref(x)}, {"mat2", ref(y)}},
+                   ir::contiguous(x.dtype(), {x.size(0), x.size(1), y.size(2)}));
+}
+
+// ---- shape
+
+Val contiguous(Val x) { return x.type().is_contiguous() ? x : copy(x, ir::contiguous_strides(x.sizes())); }
+
+Val reshape(Val x, const Dims& sizes) {
+  if (sizes == x.sizes()) return x;
+  Type t = x.type();
+  t.sizes = sizes;
+  if (t.numel() != x.numel()) decline("sizes that do not hold as many elements");
+  auto strides = reshaped_strides(x.type(), sizes);
+  if (!strides) {
+    x = contiguous(x);
+    strides = ir::contiguous_strides(sizes);
+  }
+  t.strides = *strides;
+  return x.b->view(x, std::move(t));
+}
+
+Val expand(Val x, const Dims& sizes) {
+  if (sizes == x.sizes()) return x;
+  Type t = x.type();
+  size_t old = t.sizes.size();
+  if (old > sizes.size()) decline("a value does not broadcast to fewer dims");
+  t.sizes = sizes;
+  t.strides.assign(sizes.size(), 0);
+  for (size_t i = 0; i < old; ++i) {
+    size_t d = sizes.size() - old + i;
+    if (x.sizes()[i] == sizes[d]) t.strides[d] = x.type().strides[i];
+    else if (x.sizes()[i] != 1) decline("a value does not broadcast to the size it is written to");
+  }
+  return x.b->view(x, std::move(t));
+}
+
+Val permute(Val x, const Dims& dims) {
+  Type t = x.type();
+  for (size_t i = 0; i < dims.size(); ++i) {
+    t.sizes[i] = x.sizes()[static_cast<size_t>(dims[i])];
+    t.strides[i] = x.type().strides[static_cast<size_t>(dims[i])];
+  }
+  return x.b->view(x, std::move(t));
+}
+
+Val transpose(Val x, int64_t d0, int64_t d1) {
+  Dims dims = all_dims(x);
+  std::swap(dims[static_cast<size_t>(d0)], dims[static_cast<size_t>(d1)]);
+  return permute(x, dims);
+}
+
+Val unsqueeze(Val x, int64_t d) {
+  Type t = x.type();
+  int64_t stride = d < x.dim() ? t.sizes[static_cast<size_t>(d)] * t.strides[static_cast<size_t>(d)] : 1;
+  t.sizes.insert(t.sizes.begin() + d, 1);
+  t.strides.insert(t.strides.begin() + d, stride);
+  return x.b->view(x, std::move(t));
+}
+
+Val squeeze(Val x, int64_t d) { return select(x, d, 0); }
+
+Val select(Val x, int64_t d, int64_t index) {
+  Type t = x.type();
+  int64_t offset = index * t.strides[static_cast<size_t>(d)];
+  t.sizes.erase(t.sizes.begin() + d);
+  t.strides.erase(t.strides.begin() + d);
+  return x.b->view(x, std::move(t), bytes(x, offset));
+}
+
+Val slice(Val x, int64_t d, int64_t start, int64_t length, int64_t step) {
+  Type t = x.type();
+  int64_t& stride = t.strides[static_cast<size_t>(d)];
+  int64_t offset = length ? start * stride : 0;
+  stride *= step;
+  t.sizes[static_cast<size_t>(d)] = length;
+  return x.b->view(x, std::move(t), bytes(x, offset));
+}
+
+Val scatter_window(Val base, Val src, int64_t offset, const Dims& strides) {
+  PRECAST_CHECK(src.dtype() == base.dtype(), "a window takes its base's dtype");
+  return base.b->emit("prim::scatter",
+                      {{"base", ref(base)}, {"src", ref(src)}, {"offset", offset}, {"sizes", src.sizes()},
+                       {"strides", strides}},
+                      base.type());
+}
+
+Val cat(const std::vector<Val>& parts, int64_t d) {
+  Type t = ir::contiguous(parts[0].dtype(), parts[0].sizes());
+  std::vector<Ref> refs;
+  int64_t total = 0;
+  for (Val p : parts) {
+    PRECAST_CHECK(p.dtype() == t.dtype, "parts of cat have two dtypes");
+    refs.push_back(ref(p));
+    total += p.size(d);
+  }
+  t.sizes[static_cast<size_t>(d)] = total;
+  return parts[0].b->emit("aten::cat", {{"tensors", refs}, {"dim", d}}, ir::contiguous(t.dtype, t.sizes));
+}
+
+// ---- index
+
+Val gather(Val x, int64_t d, Val index) {
+  return x.b->emit("aten::gather", {{"self", ref(x)}, {"dim", d}, {"index", ref(index)}, {"sparse_grad", false}},
+                   ir::contiguous(x.dtype(), index.sizes()));
+}
+
+Val index_select(Val x, int64_t d, Val index) {
+  Dims sizes = x.sizes();
+  sizes[static_cast<size_t>(d)] = index.numel();
+  return x.b->emit("aten::index_select", {{"self", ref(x)}, {"dim", d}, {"index", ref(index)}},
+                   ir::contiguous(x.dtype(), sizes));
+}
+
+int64_t wrap_dim(int64_t d, int64_t rank) {
+  rank = std::max<int64_t>(rank, 1);
+  if (d < -rank || d >= rank) decline("a dim is out of range");
+  return d < 0 ? d + rank : d;
+}
+
+}  // namespace precast::passes

@@ -1,0 +1,47 @@
+// Values that depend on no tensor's contents. Their dtype and layout are the recorded ones.
+#include "passes/rules.h"
+
+namespace precast::passes {
+namespace {
+
+using ir::Dtype;
+
+Val filled(Op& op, Number n) {
+  if (!op.wants(0)) decline("the result has no recorded type");
+  return op.b.full(op.wanted(0).sizes, n, op.wanted(0).dtype);
+}
+void zeros(Op& op) { op.result(0, filled(op, 0)); }  // `empty` too: what it holds does not count
+void ones(Op& op) { op.result(0, filled(op, 1)); }
+void full(Op& op) { op.result(0, filled(op, op.number("fill_value"))); }
+void scalar(Op& op) { op.result(0, filled(op, op.number("s"))); }
+
+void arange(Op& op) {
+  const ir::Type& t = op.wanted(0);
+  Number start = op.given("start") ? op.number("start") : Number(0), end = op.number("end");
+  Number step = op.given("step") ? op.number("step") : Number(1);
+  op.result(0, op.b.emit("aten::arange.start_step",
+                         {{"start", start.in(t.dtype)}, {"end", end.in(t.dtype)}, {"step", step.in(t.dtype)},
+                          {"dtype", t.dtype}, {"layout", {}}, {"device", ir::Device{}}, {"pin_memory", {}}}, t));
+}
+
+void eye(Op& op) {
+  const ir::Type t = op.wanted(0);
+  int64_t n = t.sizes[0], m = t.sizes[1];
+  Val diagonal = binary("eq.Tensor", reshape(op.b.arange(n), {n, 1}), reshape(op.b.arange(m), {1, m}));
+  op.result(0, cast(diagonal, t.dtype));
+}
+
+constexpr Row kRows[] = {
+    {"aten::zeros", zeros}, {"aten::zeros_like", zeros}, {"aten::new_zeros", zeros}, {"aten::empty.memory_format", zeros},
+    {"aten::empty_like", zeros}, {"aten::empty_strided", zeros}, {"aten::new_empty", zeros},
+    {"aten::new_empty_strided", zeros}, {"aten::_efficientzerotensor", zeros}, {"aten::ones", ones},
+    {"aten::ones_like", ones}, {"aten::new_ones", ones}, {"aten::full", full}, {"aten::full_like", full},
+    {"aten::new_full", full}, {"aten::scalar_tensor", scalar}, {"aten::arange", arange}, {"aten::arange.start", arange},
+    {"aten::arange.start_step", arange}, {"aten::eye", eye}, {"aten::eye.m", eye},
+};
+
+}  // namespace
+
+std::span<const Row> creation_rules() { return kRows; }
+
+}  // namespace precast::passes

@@ -1,0 +1,188 @@
+// Runs each node's rule, and makes the values it gives meet the recorded types exactly. An in-place or out=
+// node is its functional twin, and what it wrote is the twin's result in the written operand's type.
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/rules.h"
+#include "util/errors.h"
+
+namespace precast::passes {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Type;
+using ir::ValueId;
+using ir::kNoValue;
+
+// "aten::add_.Tensor" -> "aten::add.Tensor"; empty if the op is not in place.
+std::string in_place_twin(const std::string& op) {
+  size_t dot = std::min(op.find('.'), op.size());
+  if (dot < 2 || op[dot - 1] != '_' || op[dot - 2] == '_') return {};
+  return op.substr(0, dot - 1) + op.substr(dot);
+}
+
+// "aten::add.out" -> "aten::add.Tensor": the overload that differs in `out` alone.
+Rule out_twin(const std::string& op) {
+  size_t dot = op.find('.');
+  if (dot == op.npos) return nullptr;
+  std::string base = op.substr(0, dot), overload = op.substr(dot + 1);
+  if (overload == "IntList_out") return find_rule(base + ".dim_IntList");
+  if (overload.ends_with("_out")) return find_rule(base + "." + overload.substr(0, overload.size() - 4));
+  if (overload == "out_mode") return find_rule(base + ".Tensor_mode");
+  if (overload != "out") return nullptr;
+  Rule plain = find_rule(base);
+  return plain ? plain : find_rule(base + ".Tensor");
+}
+
+bool is_lowered(const Type& t) {
+  using D = ir::Dtype;
+  return (ir::is_float(t.dtype) || t.dtype == D::b8 || (t.dtype >= D::u8 && t.dtype <= D::i64)) && !t.conj && !t.neg &&
+         t.device.type == 0;
+}
+
+}  // namespace
+
+class Decomposer {
+ public:
+  Decomposer(const Graph& g, const Node& n) : builder(g), node_(n), op_(builder, n) {}
+
+  /// Fills builder.nodes and `values`: (recorded, new) pairs. Throws Declined.
+  void run() {
+    if (!node_.shared.empty()) decline("operands share memory and one of them is written");
+    for (const ir::Out& o : node_.outs)
+      if (!std::holds_alternative<std::monostate>(o.expect)) decline("its result is a number");
+    bool twin = false;
+    Rule rule = find_rule(node_.op);
+    if (!rule && node_.writes.size() == 1) {
+      const std::string& written = node_.args[static_cast<size_t>(node_.writes[0].slot.arg)].name;
+      if (written == "self") rule = find_rule(in_place_twin(node_.op));
+      if (written == "out") rule = out_twin(node_.op);
+      twin = rule != nullptr;
+    }
+    if (!rule) decline("no lowering rule");
+    ir::for_each_operand(node_, [&](ir::Slot, ValueId id) {
+      if (id != kNoValue) check_lowered(id);
+    });
+    for (ValueId id : ir::defined_values(node_)) check_lowered(id);
+    rule(op_);
+    if (twin) {
+      Val result = op_.outs_.empty() || op_.outs_[0].empty() ? Val{} : op_.outs_[0][0];
+      return add_write(0, result);
+    }
+    for (size_t i = 0; i < node_.outs.size(); ++i) add_out(node_.outs[i], i);
+    for (size_t i = 0; i < node_.writes.size(); ++i) add_write(i, op_.writes_[i]);
+  }
+
+  Builder builder;
+  std::vector<std::pair<ValueId, ValueId>> values;
+
+ private:
+  void check_lowered(ValueId id) const {
+    const Type& t = builder.type(id);
+    if (!is_lowered(t)) decline("values of type " + ir::to_string(t) + " are not lowered");
+  }
+
+  void add(ValueId recorded, Val v) {
+    if (!v) decline("the rule does not give one of its results");
+    values.emplace_back(recorded, v.id);
+  }
+
+  void add_out(const ir::Out& o, size_t i) {
+    const std::vector<Val>& given = op_.outs_[i];
+    auto meet = [&](ValueId id, size_t k) {
+      if (id != kNoValue) add(id, k < given.size() ? met(given[k], builder.type(id)) : Val{});
+    };
+    if (!o.is_list) return meet(o.id, 0);
+    for (size_t k = 0; k < o.list.size(); ++k) meet(o.list[k].id, k);
+  }
+
+  void add_write(size_t i, Val v) {
+    if (!v) decline("the rule does not give what the op writes");
+    const ir::Write& w = node_.writes[i];
+    const ir::Attr& a = node_.args[static_cast<size_t>(w.slot.arg)].value;
+    auto* list = std::get_if<std::vector<ir::Ref>>(&a);
+    Val before = builder.value(list ? (*list)[static_cast<size_t>(w.slot.item)].id : std::get<ir::Ref>(a).id);
+    const Type& want = builder.type(w.value);
+    if (want != before.type()) decline("the op changes the geometry of what it writes");
+    v = expand(cast(v, want.dtype), want.sizes);
+    add(w.value, is_dense(want) ? met(v, want) : scatter_window(before, v, 0, want.strides));
+  }
+
+  // v in exactly this type.
+  Val met(Val v, const Type& want) {
+    if (!v) return v;
+    if (v.dtype() != want.dtype || v.sizes() != want.sizes)
+      decline("the rule gives " + ir::to_string(v.type()) + " for " + ir::to_string(want));
+    if (v.type() == want) return v;
+    if (same_layout(want.sizes, v.type().strides, want.strides)) return builder.view(v, want);
+    if (!is_dense(want)) decline("the result has gaps or overlaps");
+    if (Node* n = only_maker(v)) {
+      (void)n;
+      builder.added_type(v.id).strides = want.strides;
+      return v;
+    }
+    return copy(v, want.strides);
+  }
+
+  // The pointwise node of this rule that makes v, if nothing else reads v: it may write any layout.
+  Node* only_maker(Val v) {
+    Node* maker = nullptr;
+    for (Node& n : builder.nodes) {
+      if (n.outs[0].id == v.id && core_family(n.op) == Family::pointwise) maker = &n;
+      bool reads = false;
+      ir::for_each_operand(n, [&](ir::Slot, ValueId id) { reads |= id == v.id; });
+      if (reads) return nullptr;
+    }
+    for (auto& [recorded, made] : values)
+      if (made == v.id) return nullptr;
+    return maker;
+  }
+
+  const Node& node_;
+  Op op_;
+};
+
+void decompose(Graph& g) {
+  std::vector<ValueId> now(g.values.size());
+  for (size_t i = 0; i < now.size(); ++i) now[i] = static_cast<ValueId>(i);
+  auto rename = [&](ValueId& id) {
+    if (id != kNoValue) id = now[static_cast<size_t>(id)];
+  };
+  std::vector<Node> nodes;
+  for (Node& n : g.nodes) {
+    ir::for_each_operand(n, [&](ir::Slot, ValueId& id) { rename(id); });
+    for (ir::Shared& s : n.shared) rename(s.base);
+    if (n.op.starts_with("prim::")) {
+      nodes.push_back(std::move(n));
+      continue;
+    }
+    Decomposer d(g, n);
+    try {
+      d.run();
+    } catch (const Declined&) {
+      nodes.push_back(std::move(n));
+      continue;
+    }
+    for (ir::Value& v : d.builder.added) {
+      now.push_back(static_cast<ValueId>(g.values.size()));
+      g.values.push_back(std::move(v));
+    }
+    for (Node& made : d.builder.nodes) nodes.push_back(std::move(made));
+    for (auto [recorded, made] : d.values) now[static_cast<size_t>(recorded)] = made;
+  }
+  for (ValueId& id : g.outputs) rename(id);
+  g.nodes = std::move(nodes);
+}
+
+std::string why_kept(const Graph& g, const Node& n) {
+  if (n.op.starts_with("prim::")) return {};
+  try {
+    Decomposer(g, n).run();
+  } catch (const Declined& d) {
+    return d.why;
+  }
+  return {};
+}
+
+}  // namespace precast::passes

@@ -1,0 +1,90 @@
+// Matrix products: everything becomes mm or bmm, with scaling and sum as ordinary pointwise nodes.
+#include "passes/rules.h"
+
+namespace precast::passes {
+namespace {
+
+using ir::Dtype;
+
+Val one_dtype(Val x, Val y) {
+  if (x.dtype() != y.dtype() || x.dtype() == Dtype::b8) decline("operands are not of one dtype");
+  return x;
+}
+
+// beta * self + alpha * product; half types sum in f32 and round once. beta = 0 does not read self.
+Val accumulate(Op& op, Val product) {
+  Val self = op.val("self");
+  Number alpha = op.given("alpha") ? op.number("alpha") : Number(1);
+  Number beta = op.given("beta") ? op.number("beta") : Number(1);
+  if (!ir::is_float(product.dtype()) && (alpha.is_double() || beta.is_double())) decline("a fraction of integers");
+  if (!(alpha == 1.0)) product = product * alpha;
+  if (beta == 0.0) return product;
+  self = cast(self, product.dtype());
+  return product + (beta == 1.0 ? self : self * beta);
+}
+
+Val computed(Val v) { return cast(v, compute_dtype(v.dtype())); }
+
+void mm_rule(Op& op) {
+  Val x = one_dtype(op.val("self"), op.val("mat2"));
+  op.result(0, mm(x, op.val("mat2")));
+}
+void bmm_rule(Op& op) {
+  Val x = one_dtype(op.val("self"), op.val("mat2"));
+  op.result(0, bmm(x, op.val("mat2")));
+}
+template <Val product(Val, Val)>
+void add_product(Op& op, const char* left, const char* right) {
+  Val x = one_dtype(op.val(left), op.val(right));
+  op.result(0, cast(accumulate(op, product(computed(x), computed(op.val(right)))), x.dtype()));
+}
+void addmm(Op& op) { add_product<mm>(op, "mat1", "mat2"); }
+void baddbmm(Op& op) { add_product<bmm>(op, "batch1", "batch2"); }
+
+Val matrix_vector(Val m, Val v) { return squeeze(mm(m, unsqueeze(v, 1)), 1); }
+void mv(Op& op) {
+  Val m = one_dtype(op.val("self"), op.val("vec"));
+  op.result(0, matrix_vector(m, op.val("vec")));
+}
+void addmv(Op& op) { add_product<matrix_vector>(op, "mat", "vec"); }
+Val outer(Val x, Val y) { return unsqueeze(x, 1) * unsqueeze(y, 0); }
+void addr(Op& op) { add_product<outer>(op, "vec1", "vec2"); }
+
+Val batches_summed(Val x, Val y) { return sum(bmm(x, y), {0}, false); }
+void addbmm(Op& op) {
+  if (!ir::is_float(op.val("batch1").dtype())) decline("integers");
+  add_product<batches_summed>(op, "batch1", "batch2");
+}
+
+void dot(Op& op, const char* other) {
+  Val x = one_dtype(op.val("self"), op.val(other));
+  op.result(0, cast(sum(computed(x) * computed(op.val(other)), {0}, false), x.dtype()));
+}
+void dot_rule(Op& op) { dot(op, "tensor"); }
+void vdot(Op& op) { dot(op, "other"); }
+
+void linear(Op& op) {
+  Val x = one_dtype(op.val("input"), op.val("weight")), w = op.val("weight"), bias = op.optional("bias");
+  if (x.dim() < 1 || w.dim() != 2) decline("not a matrix");
+  if (bias) one_dtype(x, bias);
+  Dims sizes = x.sizes();
+  int64_t k = sizes.back();
+  sizes.back() = w.size(0);
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < sizes.size(); ++i) rows *= sizes[i];
+  Val y = mm(computed(reshape(x, {rows, k})), computed(transpose(w, 0, 1)));
+  if (bias) y = y + computed(bias);
+  op.result(0, cast(reshape(y, sizes), x.dtype()));
+}
+
+constexpr Row kRows[] = {
+    {"aten::mm", mm_rule}, {"aten::bmm", bmm_rule}, {"aten::addmm", addmm}, {"aten::baddbmm", baddbmm},
+    {"aten::mv", mv}, {"aten::addmv", addmv}, {"aten::addr", addr}, {"aten::addbmm", addbmm}, {"aten::dot", dot_rule},
+    {"aten::vdot", vdot}, {"aten::linear", linear},
+};
+
+}  // namespace
+
+std::span<const Row> matrix_rules() { return kRows; }
+
+}  // namespace precast::passes

@@ -1,0 +1,175 @@
+#include "passes/rules.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "util/errors.h"
+
+namespace precast::passes {
+
+using ir::Attr;
+using ir::Dtype;
+using ir::Ref;
+
+Rule find_rule(std::string_view op) {
+  static const std::unordered_map<std::string_view, Rule> rules = [] {
+    std::unordered_map<std::string_view, Rule> m;
+    for (auto table : {pointwise_rules(), activation_rules(), reduction_rules(), softmax_rules(), norm_rules(),
+                       loss_rules(), matrix_rules(), index_rules(), shape_rules(), creation_rules(),
+                       optimizer_rules()})
+      for (const Row& row : table)
+        PRECAST_CHECK(m.emplace(row.op, row.rule).second, std::string(row.op) + " has two rows");
+    return m;
+  }();
+  auto it = rules.find(op);
+  return it == rules.end() ? nullptr : it->second;
+}
+
+namespace {
+
+template <class T>
+const T* get(const Attr& a) {
+  return std::get_if<T>(&a);
+}
+
+[[noreturn]] void wrong_kind(const char* arg) { decline(std::string("argument '") + arg + "' is of another kind"); }
+
+std::optional<Number> number_of(const Attr& a) {
+  if (auto* v = get<bool>(a)) return Number(*v);
+  if (auto* v = get<int64_t>(a)) return Number(*v);
+  if (auto* v = get<double>(a)) return Number(*v);
+  return {};
+}
+
+bool is_none(const Attr& a) {
+  auto* r = get<Ref>(a);
+  return std::holds_alternative<std::monostate>(a) || (r && r->id == ir::kNoValue);
+}
+
+}  // namespace
+
+const Attr& Op::at(const char* arg) const {
+  const Attr* a = node_.find(arg);
+  if (!a) decline(std::string("no argument '") + arg + "'");
+  return *a;
+}
+
+bool Op::given(const char* arg) const {
+  const Attr* a = node_.find(arg);
+  return a && !is_none(*a);
+}
+
+bool Op::is_number(const char* arg) const { return number_of(at(arg)).has_value(); }
+
+Val Op::optional(const char* arg) const {
+  const Attr* a = node_.find(arg);
+  if (!a || is_none(*a)) return {};
+  auto* r = get<Ref>(*a);
+  if (!r) wrong_kind(arg);
+  return b.value(r->id);
+}
+
+Val Op::val(const char* arg) const {
+  Val v = optional(arg);
+  if (!v) wrong_kind(arg);
+  return v;
+}
+
+std::vector<Val> Op::vals(const char* arg) const {
+  auto* refs = get<std::vector<Ref>>(at(arg));
+  if (!refs) wrong_kind(arg);
+  std::vector<Val> v;
+  for (Ref r : *refs) v.push_back(r.id == ir::kNoValue ? Val{} : b.value(r.id));
+  return v;
+}
+
+Number Op::number(const char* arg) const {
+  auto n = number_of(at(arg));
+  if (!n) wrong_kind(arg);
+  return *n;
+}
+
+std::optional<Number> Op::optional_number(const char* arg) const {
+  if (!given(arg)) return {};
+  return number(arg);
+}
+
+int64_t Op::integer(const char* arg) const {
+  auto* i = get<int64_t>(at(arg));
+  if (!i) wrong_kind(arg);
+  return *i;
+}
+
+bool Op::flag(const char* arg) const {
+  auto* f = get<bool>(at(arg));
+  if (!f) wrong_kind(arg);
+  return *f;
+}
+
+Dims Op::ints(const char* arg) const {
+  if (auto* i = get<int64_t>(at(arg))) return {*i};
+  auto* list = get<std::vector<int64_t>>(at(arg));
+  if (!list) wrong_kind(arg);
+  return *list;
+}
+
+std::vector<bool> Op::flags(const char* arg) const {
+  auto* list = get<std::vector<bool>>(at(arg));
+  if (!list) wrong_kind(arg);
+  return *list;
+}
+
+std::string Op::text(const char* arg) const {
+  auto* s = get<std::string>(at(arg));
+  if (!s) wrong_kind(arg);
+  return *s;
+}
+
+std::optional<Dtype> Op::dtype(const char* arg) const {
+  const Attr* a = node_.find(arg);
+  if (!a || is_none(*a)) return {};
+  if (auto* d = get<Dtype>(*a)) return *d;
+  wrong_kind(arg);
+}
+
+Dims Op::dims(const char* arg, Val of) const {
+  Dims dims = given(arg) ? ints(arg) : Dims{};
+  if (dims.empty()) return all_dims(of);
+  for (int64_t& d : dims) d = wrap_dim(d, of.dim());
+  std::ranges::sort(dims);
+  if (std::ranges::adjacent_find(dims) != dims.end()) decline("a dim is given twice");
+  return of.dim() == 0 ? Dims{} : dims;
+}
+
+Val Op::as(const char* arg, Dtype d) const {
+  return is_number(arg) ? b.number(number(arg), d) : cast(val(arg), d);
+}
+
+Dtype Op::common_dtype(std::initializer_list<const char*> args) const {
+  Promotion p;
+  for (const char* a : args) {
+    if (is_number(a)) p.add(number(a));
+    else p.add(val(a).type());
+  }
+  return p.result();
+}
+
+void Op::result(size_t out, Val v) {
+  if (outs_.size() <= out) outs_.resize(out + 1);
+  outs_[out] = {v};
+}
+
+void Op::results(size_t out, std::vector<Val> list) {
+  if (outs_.size() <= out) outs_.resize(out + 1);
+  outs_[out] = std::move(list);
+}
+
+void Op::write(const char* arg, Val v, int item) {
+  for (size_t i = 0; i < node_.writes.size(); ++i) {
+    ir::Slot s = node_.writes[i].slot;
+    if (node_.args[static_cast<size_t>(s.arg)].name == arg && s.item == item) writes_[i] = v;
+  }
+}
+
+}  // namespace precast::passes

@@ -1,0 +1,31 @@
+#include "ir/verify.h"
+#include "passes/passes.h"
+
+namespace precast::passes {
+namespace {
+
+struct Pass {
+  const char* name;
+  void (*run)(ir::Graph&);
+};
+constexpr Pass kPipeline[] = {
+    {"decompose", decompose}, {"simplify", simplify}, {"share_equal_nodes", share_equal_nodes},
+    {"drop_dead_nodes", drop_dead_nodes}, {"renumber", ir::renumber},
+};
+
+#ifdef NDEBUG
+constexpr bool kVerify = false;
+#else
+constexpr bool kVerify = true;
+#endif
+
+}  // namespace
+
+void to_core(ir::Graph& g) {
+  for (const Pass& p : kPipeline) {
+    p.run(g);
+    if (kVerify) ir::verify(g, p.name);
+  }
+}
+
+}  // namespace precast::passes
