@@ -34,7 +34,7 @@ ir::Attr Number::in(Dtype d) const {
   if (ir::is_float(d)) {
     double v = real(), r = rounded(v, d);
     if (std::isinf(r) && !std::isinf(v)) decline("a number does not fit the dtype");
-    return r;
+    return d == Dtype::f32 ? v : r;  // who reads 0.1 beside f32 rounds it; the text stays readable
   }
   int64_t i = 0;
   if (auto* exact = std::get_if<int64_t>(&v_)) {

@@ -197,7 +197,7 @@ class Simplifier {
     const Node* full = made_by(id, "aten::full");
     if (!full) return {};
     const Attr& a = *full->find("fill_value");
-    if (auto* d = std::get_if<double>(&a)) return Number(*d);
+    if (auto* d = std::get_if<double>(&a)) return Number(rounded(*d, g_.type(id).dtype));
     if (auto* i = std::get_if<int64_t>(&a)) return Number(*i);
     if (auto* b = std::get_if<bool>(&a)) return Number(*b);
     return {};
