@@ -1,0 +1,30 @@
+// The text of one kernel: loops, vector statements, stores.
+#pragma once
+#include <set>
+#include <string>
+#include <vector>
+
+#include "loops/fusion.h"
+
+namespace precast::emit {
+
+/// A pointer argument: element `constant` of a buffer.
+struct Pointer {
+  loops::BufferId buffer = -1;
+  int64_t offset_bytes = 0;
+  auto operator<=>(const Pointer&) const = default;
+};
+
+struct KernelText {
+  std::string text;               // the function is called KERNEL here; equal texts are one function
+  std::vector<Pointer> pointers;  // what P[0], P[1], ... are
+  bool can_fail = false;          // P.back() is a precast_fault*
+  int64_t workspace_bytes = 0;    // matrix products
+  double flops = 0, bytes = 0;
+};
+
+/// `kept` are the buffers read outside of the kernel: what is not among them need not be stored.
+/// Buffers that turn out to need memory all the same stay Place::arena; others become Place::local.
+KernelText kernel_text(loops::Kernel, loops::Program&, const std::set<loops::BufferId>& kept);
+
+}  // namespace precast::emit

@@ -1,0 +1,200 @@
+#include "emit/writer.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "util/errors.h"
+
+namespace precast::emit {
+
+using ir::Dtype;
+using loops::Atom;
+using loops::Expr;
+using loops::ExprId;
+using loops::Index;
+
+std::string type_name(Dtype t) { return t == Dtype::b8 ? "b8" : std::string(ir::name(t)); }
+
+Dtype register_dtype(Dtype t) { return t == Dtype::f16 || t == Dtype::bf16 ? Dtype::f32 : t; }
+
+std::string literal(Dtype t, double v) {
+  if (std::isnan(v)) return "__builtin_nan(\"\")";
+  if (std::isinf(v)) return v > 0 ? "__builtin_inf()" : "-__builtin_inf()";
+  char digits[40];
+  std::string s(digits, std::to_chars(digits, digits + sizeof digits, v).ptr);
+  if (s.find_first_of(".e") == std::string::npos) s += ".0";
+  return t == Dtype::f64 ? s : s;
+}
+
+std::string literal(Dtype t, int64_t v) {
+  if (t == Dtype::b8) return v ? "true" : "false";
+  if (v == std::numeric_limits<int64_t>::min()) return "(-9223372036854775807LL - 1)";
+  return std::to_string(v) + (v > INT32_MAX || v < INT32_MIN ? "LL" : "");
+}
+
+std::string Writer::close() {
+  std::string text = take_text();
+  scopes_.pop_back();
+  return text;
+}
+
+std::string Writer::take_text() { return std::exchange(scopes_.back().text, {}); }
+
+void Writer::bind(ExprId e, std::string name) { scopes_.back().names[e] = std::move(name); }
+
+const std::set<Atom>& Writer::dependencies(ExprId id) {
+  if (const auto it = dependencies_.find(id); it != dependencies_.end()) return it->second;
+  std::set<Atom> found;
+  const Expr& e = exprs_[id];
+  for (const ExprId a : e.args) found.merge(std::set<Atom>(dependencies(a)));
+  for (const auto& [atom, c] : e.at.terms) {
+    if (atom >= 0) found.insert(atom);
+    if (atom < 0) found.merge(std::set<Atom>(dependencies(~atom)));
+  }
+  return dependencies_[id] = std::move(found);
+}
+
+size_t Writer::depth(ExprId id) {
+  std::set<Atom> missing = dependencies(id);
+  for (size_t d = 0; d < scopes_.size(); ++d) {
+    for (const Atom a : scopes_[d].bound) missing.erase(a);
+    if (missing.empty()) return d;
+  }
+  internal_error(__FILE__, __LINE__, "an expression depends on a variable that no loop binds");
+}
+
+std::string Writer::value(ExprId id) {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
+    if (const auto it = scope->names.find(id); it != scope->names.end()) return it->second;
+  const size_t d = depth(id);
+  const std::string text = expression(id);  // operands are placed first
+  const std::string name = fresh();
+  scopes_[d].text += "const auto " + name + " = " + text + ";\n";
+  scopes_[d].names[id] = name;
+  return name;
+}
+
+std::string Writer::expression(ExprId id) {
+  const Expr e = exprs_[id];
+  const std::string t = type_name(e.dtype);
+  switch (e.kind) {
+    case Expr::Kind::constant:
+      return "splat<" + t + ", W>(" +
+             (ir::is_float(e.dtype) ? literal(e.dtype, e.real) : literal(e.dtype, e.integer)) + ")";
+    case Expr::Kind::exact: return "splat<f32, W>(" + literal(Dtype::f32, e.real) + ")";
+    case Expr::Kind::load: return load(e);
+    case Expr::Kind::index: return lanes_of(e.at, "i64");
+    case Expr::Kind::cast:
+      return "cast<" + t + ", " + type_name(exprs_[e.args[0]].dtype) + ">(" + value(e.args[0]) + ")";
+    case Expr::Kind::checked: {
+      can_fail = true;
+      const std::string x = value(e.args[0]);
+      const bool inside = varies(id) && tail;
+      return "check_index<W>(" + x + ", " + std::to_string(e.extent) + ", " + (e.wrap ? "true" : "false") + ", " +
+             (inside ? "len" : "W") + ", fault, \"" + e.name + "\", " + std::to_string(e.dim) + ")";
+    }
+    case Expr::Kind::call: return call(e);
+  }
+  return {};
+}
+
+std::string Writer::call(const Expr& e) {
+  static const std::set<std::string> kExact = {"neg",  "abs",   "sign",  "relu",  "maximum", "minimum",  "fmax", "fmin",
+                                               "floor", "ceil", "round", "trunc", "select",  "copysign", "clone"};
+  static const std::set<std::string> kDivisions = {"div_floor", "div_trunc", "remainder", "fmod"};
+  std::string args;
+  bool varying = false;
+  for (const ExprId a : e.args) {
+    args += (args.empty() ? "" : ", ") + value(a);
+    varying |= varies(a);
+  }
+  if (!ir::is_float(e.dtype) && kDivisions.contains(e.name)) {
+    can_fail = true;
+    return "checked_" + e.name + "<" + type_name(e.dtype) + ", W>(" + args + ", " + (varying && tail ? "len" : "W") +
+           ", fault)";
+  }
+  const std::string text = e.name + "(" + args + ")";
+  const bool rounds = (e.dtype == Dtype::f16 || e.dtype == Dtype::bf16) && !kExact.contains(e.name);
+  return rounds ? "round_to<" + type_name(e.dtype) + ">(" + text + ")" : text;
+}
+
+// ---- Addresses ----
+
+std::string Writer::pointer(loops::BufferId b, Dtype t, int64_t constant, bool written) {
+  const Pointer p{b, constant * ir::itemsize(t)};
+  for (size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].pointer == p && parameters[i].dtype == t) {
+      parameters[i].written |= written;
+      return "p" + std::to_string(i);
+    }
+  parameters.push_back({p, t, written});
+  return "p" + std::to_string(parameters.size() - 1);
+}
+
+bool Writer::lanes_vary(const Index& at) {
+  for (const auto& [atom, c] : at.terms)
+    if (atom < 0 && varies(~atom)) return true;
+  return false;
+}
+
+std::string Writer::scalar(const Index& at) {
+  std::string s;
+  for (const auto& [atom, c] : at.terms) {
+    const std::string x = atom >= 0 ? variables_.at(atom) : value(~atom) + "[0]";
+    s += (s.empty() ? "" : " + ") + x + (c == 1 ? "" : " * " + std::to_string(c));
+  }
+  if (at.constant != 0) s += (s.empty() ? "" : " + ") + std::to_string(at.constant);
+  return s.empty() ? "0" : s;
+}
+
+std::string Writer::lanes_of(const Index& at, const char* type) {
+  const int64_t step = lane >= 0 ? at.coefficient(lane) : 0;
+  Index uniform(at.constant);
+  std::string varying;
+  for (const auto& [atom, c] : at.terms) {
+    if (atom < 0 && varies(~atom)) {
+      varying += " + " + value(~atom) + " * " + std::to_string(c);
+    } else {
+      uniform = uniform + Index::atom(atom, c);
+    }
+  }
+  const std::string base = step != 0 ? "iota<" + std::string(type) + ", W>(" + scalar(uniform) + ", " + std::to_string(step) + ")"
+                                     : "splat<" + std::string(type) + ", W>(" + scalar(uniform) + ")";
+  return base + varying;
+}
+
+std::string Writer::load(const Expr& e) {
+  const std::string t = type_name(e.dtype);
+  const std::string len = tail ? ", len" : "";
+  if (const auto s = scratch.find(e.buffer); s != scratch.end()) {
+    const std::string r = "reg_type<" + t + ">";
+    if (s->second.per_lane) return "load<" + t + "_scratch, W>(" + s->second.array + " + (" + scalar(s->second.at) + ") * W)";
+    return "load<" + t + "_scratch, W>(" + s->second.array + " + " + scalar(s->second.at) + len + ")";
+  }
+  const std::string p = pointer(e.buffer, e.dtype, e.at.constant, false);
+  const Index at = e.at - Index(e.at.constant);
+  if (lanes_vary(at)) return "load_at<" + t + ", W>(" + p + ", " + lanes_of(at, "i64") + ", " + lanes() + ")";
+  const std::string address = p + (at.is_constant() ? "" : " + " + scalar(at));
+  const int64_t step = lane >= 0 ? at.coefficient(lane) : 0;
+  if (step == 0) return "load_one<" + t + ", W>(" + address + ")";
+  if (step == 1) return "load<" + t + ", W>(" + address + len + ")";
+  return "load_strided<" + t + ", W>(" + address + ", " + std::to_string(step) + ", " + lanes() + ")";
+}
+
+void Writer::store(loops::BufferId b, Dtype dtype, const Index& where, const std::string& x) {
+  const std::string t = type_name(dtype);
+  const std::string p = pointer(b, dtype, where.constant, true);
+  const Index at = where - Index(where.constant);
+  PRECAST_CHECK(!lanes_vary(at), "a store whose lanes go to addresses known at run time only");
+  const std::string address = p + (at.is_constant() ? "" : " + " + scalar(at));
+  const int64_t step = lane >= 0 ? at.coefficient(lane) : 0;
+  if (step == 0) {
+    line("store<" + t + ">(" + address + ", " + x + ", 1);");
+  } else if (step == 1) {
+    line("store<" + t + ">(" + address + ", " + x + (tail ? ", len);" : ");"));
+  } else {
+    line("store_strided<" + t + ">(" + address + ", " + std::to_string(step) + ", " + x + ", " + lanes() + ");");
+  }
+}
+
+}  // namespace precast::emit

@@ -1,0 +1,68 @@
+// What lowering makes of a graph: buffers, and steps that fill them. Fusion groups the steps into kernels.
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "loops/expr.h"
+
+namespace precast::loops {
+
+struct Buffer {
+  enum class Place { arena, prepared, input, output, host, local } place = Place::arena;
+  ir::Type type;           // layout in memory
+  int slot = -1;           // input, output, host: which
+  int64_t offset = 0;      // arena, prepared
+  int64_t bytes = 0;
+  BufferId alias_of = -1;  // a later version in the same memory
+};
+
+enum class Reduction { none, sum, prod, amax, amin, argmax, argmin, any, all };
+
+/// A tensor the host reads in place.
+struct HostOperand {
+  BufferId buffer = -1;
+  int64_t offset_bytes = 0;
+};
+
+/// Computes one buffer, or a window of one.
+struct Step {
+  enum class Kind {
+    map,     // buffer[at] = body, for all points of `space`
+    reduce,  // buffer[at] = reduction of body over `reduced`
+    scan,    // buffer[at] = running sum or prod of body along reduced[0]; `at` names it
+    write,   // buffer[at] (combine)= body in order; `at` holds run-time indices
+    matmul,  // buffer[at] = sum over reduced[0] of a * b; space is batch, m, n (those of size > 1)
+    host,
+  } kind = Kind::map;
+  std::string what;                // op, for people
+  std::vector<Atom> space, reduced;  // outermost first
+  Reduction reduction = Reduction::none;  // reduce, scan; write: none overwrites
+  ExprId body = -1, a = -1, b = -1;
+  std::array<Atom, 4> axes{-1, -1, -1, -1};  // matmul: batch, m, n, k; -1 where the size is 1
+  ExprId position = -1;            // argmax, argmin: logical index along `reduced`
+  BufferId buffer = -1;
+  Index at;
+  ir::Dtype dtype = ir::Dtype::f32;  // stored; scan accumulates in a wider one
+  int host_op = -1;
+  std::vector<HostOperand> operands;
+  std::vector<BufferId> results;   // host
+  std::vector<int> after;          // steps that come first, besides those that write what is read
+};
+
+struct Program {
+  Exprs exprs;
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;         // a valid order
+  std::vector<BufferId> outputs;   // one per graph output
+};
+
+/// Expressions a step evaluates.
+std::vector<ExprId> roots(const Step&, Exprs&);
+/// Distinct loads below the step's expressions, those inside indices included.
+std::vector<ExprId> loads(const Step&, Exprs&);
+void substitute(Step&, Exprs&, const Exprs::Variables&);
+int64_t volume(const std::vector<Atom>&, const Exprs&);
+
+}  // namespace precast::loops
