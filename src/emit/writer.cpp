@@ -17,13 +17,13 @@ std::string type_name(Dtype t) { return t == Dtype::b8 ? "b8" : std::string(ir::
 
 Dtype register_dtype(Dtype t) { return t == Dtype::f16 || t == Dtype::bf16 ? Dtype::f32 : t; }
 
-std::string literal(Dtype t, double v) {
+std::string literal(double v) {
   if (std::isnan(v)) return "__builtin_nan(\"\")";
   if (std::isinf(v)) return v > 0 ? "__builtin_inf()" : "-__builtin_inf()";
   char digits[40];
   std::string s(digits, std::to_chars(digits, digits + sizeof digits, v).ptr);
   if (s.find_first_of(".e") == std::string::npos) s += ".0";
-  return t == Dtype::f64 ? s : s;
+  return s;
 }
 
 std::string literal(Dtype t, int64_t v) {
@@ -74,14 +74,20 @@ std::string Writer::value(ExprId id) {
   return name;
 }
 
+std::string Writer::value_now(ExprId id) {
+  const std::string text = expression(id), name = fresh();
+  line("const auto " + name + " = " + text + ";");
+  return name;
+}
+
 std::string Writer::expression(ExprId id) {
   const Expr e = exprs_[id];
   const std::string t = type_name(e.dtype);
   switch (e.kind) {
     case Expr::Kind::constant:
       return "splat<" + t + ", W>(" +
-             (ir::is_float(e.dtype) ? literal(e.dtype, e.real) : literal(e.dtype, e.integer)) + ")";
-    case Expr::Kind::exact: return "splat<f32, W>(" + literal(Dtype::f32, e.real) + ")";
+             (ir::is_float(e.dtype) ? literal(e.real) : literal(e.dtype, e.integer)) + ")";
+    case Expr::Kind::exact: return "splat<f32, W>(" + literal(e.real) + ")";
     case Expr::Kind::load: return load(e);
     case Expr::Kind::index: return lanes_of(e.at, "i64");
     case Expr::Kind::cast:
@@ -167,9 +173,10 @@ std::string Writer::load(const Expr& e) {
   const std::string t = type_name(e.dtype);
   const std::string len = tail ? ", len" : "";
   if (const auto s = scratch.find(e.buffer); s != scratch.end()) {
-    const std::string r = "reg_type<" + t + ">";
-    if (s->second.per_lane) return "load<" + t + "_scratch, W>(" + s->second.array + " + (" + scalar(s->second.at) + ") * W)";
-    return "load<" + t + "_scratch, W>(" + s->second.array + " + " + scalar(s->second.at) + len + ")";
+    const std::string r = type_name(register_dtype(e.dtype));
+    const std::string at = scalar(s->second.at);
+    if (s->second.per_lane) return "load<" + r + ", W>(" + s->second.array + " + (" + at + ") * W)";
+    return "load<" + r + ", W>(" + s->second.array + " + " + at + len + ")";
   }
   const std::string p = pointer(e.buffer, e.dtype, e.at.constant, false);
   const Index at = e.at - Index(e.at.constant);

@@ -15,7 +15,7 @@ std::string type_name(ir::Dtype);
 /// The dtype of a register: f32 for f16 and bf16.
 ir::Dtype register_dtype(ir::Dtype);
 /// C++ literal of a number of this dtype.
-std::string literal(ir::Dtype, double);
+std::string literal(double);
 std::string literal(ir::Dtype, int64_t);
 
 class Writer {
@@ -46,6 +46,8 @@ class Writer {
 
   /// The vector that holds the expression.
   std::string value(loops::ExprId);
+  /// The same, read again here: for memory that the loop changes.
+  std::string value_now(loops::ExprId);
   /// From here on in this scope the expression is known as `name`.
   void bind(loops::ExprId, std::string name);
   std::string fresh(const char* prefix = "x") { return prefix + std::to_string(counter_++); }

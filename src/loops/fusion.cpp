@@ -114,6 +114,11 @@ class Fusion {
     Kernel fresh;
     fresh.outer = s.space, fresh.inner = s.reduced;
     if (s.kind == Step::Kind::matmul) fresh.inner.clear();
+    if (s.kind == Step::Kind::write) {  // rows that a variable tells apart are independent
+      std::erase_if(fresh.outer, [&](Atom v) { return s.at.coefficient(v) == 0; });
+      for (const Atom v : s.space)
+        if (s.at.coefficient(v) == 0) fresh.inner.push_back(v);
+    }
     fresh.steps.push_back(s);
     fresh.ids.push_back(i);
     kernels_.push_back(std::move(fresh));

@@ -1,0 +1,256 @@
+#include "emit/lower.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "emit/kernel.h"
+#include "emit/preamble.h"
+#include "loops/fusion.h"
+#include "loops/lowering.h"
+#include "loops/plan.h"
+
+namespace precast::emit {
+
+using loops::Buffer;
+using loops::BufferId;
+using loops::Expr;
+using loops::Kernel;
+using loops::Program;
+using loops::Step;
+
+namespace {
+
+/// Helpers of kernels that the vocabulary does not have.
+constexpr std::string_view kSupport =
+#include "emit/preamble/support.inc"
+    ;
+
+class Lower {
+ public:
+  Lower(const ir::Graph& core, const LowerConfig& config) : config_(config), lowering_(core) {}
+
+  Emitted run() {
+    program_ = lowering_.run();
+    kernels_ = loops::fuse(program_);
+    find_kept();
+    for (Kernel& k : kernels_) add(std::move(k));
+    place_buffers();
+    out_.preamble = std::string(preamble()) + std::string(kSupport);
+    write_parts();
+    write_run();
+    out_.host_ops = std::move(lowering_.host_ops);
+    out_.lowered_ops = lowering_.lowered;
+    out_.total_ops = static_cast<int>(lowering_.graph.nodes.size());
+    return std::move(out_);
+  }
+
+ private:
+  struct Call {
+    int function = -1;             // -1: a host op
+    std::vector<Pointer> pointers;
+    bool can_fail = false;
+    int workspace = -1;            // lifetime of the scratch memory
+    Step host;
+    std::string name;
+  };
+  struct Function {
+    std::string name, text;
+  };
+
+  Buffer& buffer(BufferId b) { return program_.buffers[static_cast<size_t>(b)]; }
+
+  /// Buffers that some other kernel, the host or the caller reads.
+  void find_kept() {
+    std::map<BufferId, std::set<size_t>> writers;
+    for (size_t k = 0; k < kernels_.size(); ++k)
+      for (const Step& s : kernels_[k].steps)
+        if (s.buffer >= 0) writers[s.buffer].insert(k);
+    const auto read = [&](BufferId b, size_t k) {
+      if (!(writers[b].size() == 1 && writers[b].contains(k))) kept_.insert(b);
+    };
+    for (size_t k = 0; k < kernels_.size(); ++k)
+      for (const Step& s : kernels_[k].steps) {
+        for (const loops::ExprId e : loops::loads(s, program_.exprs)) read(program_.exprs[e].buffer, k);
+        for (const loops::HostOperand& o : s.operands) kept_.insert(o.buffer);
+        if (s.kind == Step::Kind::scan || s.kind == Step::Kind::write) kept_.insert(s.buffer);
+        if (writers[s.buffer].size() > 1) kept_.insert(s.buffer);
+      }
+    for (size_t b = 0; b < program_.buffers.size(); ++b)
+      if (program_.buffers[b].place == Buffer::Place::output) kept_.insert(static_cast<BufferId>(b));
+  }
+
+  void add(Kernel k) {
+    Call call;
+    if (k.steps[0].kind == Step::Kind::host) {
+      call.host = k.steps[0];
+      call.name = call.host.what;
+      calls_.push_back(std::move(call));
+      return;
+    }
+    std::string what, name;
+    std::set<std::string> seen;
+    for (const Step& s : k.steps) {
+      what += (what.empty() ? "" : " ") + s.what;
+      if (seen.size() < 3 && seen.insert(s.what).second) name += "_" + s.what;
+    }
+    KernelText text = kernel_text(std::move(k), program_, kept_);
+    auto [it, fresh] = functions_by_text_.emplace(text.text, static_cast<int>(functions_.size()));
+    if (fresh) functions_.push_back({"k" + std::to_string(functions_.size()) + name, text.text});
+    call.function = it->second;
+    call.name = functions_[static_cast<size_t>(it->second)].name;
+    call.pointers = std::move(text.pointers);
+    call.can_fail = text.can_fail;
+    if (text.workspace_bytes > 0) {
+      call.workspace = static_cast<int>(lifetimes_.size());
+      const int now = static_cast<int>(calls_.size());
+      lifetimes_.push_back({now, now, text.workspace_bytes, 0});
+    }
+    out_.kernels.push_back({call.name, what, text.flops, text.bytes});
+    calls_.push_back(std::move(call));
+  }
+
+  void place_buffers() {
+    std::map<BufferId, std::pair<int, int>> alive;
+    for (int t = 0; t < static_cast<int>(calls_.size()); ++t) {
+      const auto touch = [&](BufferId b) {
+        auto [it, fresh] = alive.emplace(b, std::pair{t, t});
+        it->second.second = t;
+      };
+      for (const Pointer& p : calls_[static_cast<size_t>(t)].pointers) touch(p.buffer);
+      for (const loops::HostOperand& o : calls_[static_cast<size_t>(t)].host.operands) touch(o.buffer);
+    }
+    std::vector<std::pair<BufferId, size_t>> slots;
+    for (const auto& [b, life] : alive) {
+      if (buffer(b).place != Buffer::Place::arena) continue;
+      slots.emplace_back(b, lifetimes_.size());
+      lifetimes_.push_back({life.first, life.second, buffer(b).bytes, 0});
+    }
+    out_.arena_bytes = loops::plan(lifetimes_);
+    for (const auto& [b, slot] : slots) buffer(b).offset = lifetimes_[slot].offset;
+  }
+
+  void write_parts() {
+    const size_t parts = static_cast<size_t>(std::max(1, std::min<int>(config_.parts, static_cast<int>(functions_.size()))));
+    std::vector<size_t> order(functions_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return functions_[a].text.size() > functions_[b].text.size(); });
+    out_.parts.resize(parts);
+    std::vector<std::vector<size_t>> members(parts);
+    std::vector<size_t> load(parts);
+    for (const size_t f : order) {
+      const auto lightest = static_cast<size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+      members[lightest].push_back(f);
+      load[lightest] += functions_[f].text.size();
+    }
+    for (size_t p = 0; p < parts; ++p) {
+      std::sort(members[p].begin(), members[p].end());
+      for (const size_t f : members[p]) out_.parts[p] += named(functions_[f]) + "\n";
+    }
+  }
+
+  static std::string named(const Function& f) {
+    std::string text;
+    size_t from = 0;
+    for (size_t at; (at = f.text.find("KERNEL", from)) != std::string::npos; from = at + 6)
+      text += f.text.substr(from, at - from) + f.name;
+    return text + f.text.substr(from);
+  }
+
+  std::string address(BufferId b, int64_t offset) {
+    const Buffer& x = buffer(b);
+    std::string base;
+    switch (x.place) {
+      case Buffer::Place::input: base = "f->in[" + std::to_string(x.slot) + "]"; break;
+      case Buffer::Place::output: base = "f->out[" + std::to_string(x.slot) + "]"; break;
+      case Buffer::Place::host: base = "host_out[" + std::to_string(x.slot) + "]"; break;
+      case Buffer::Place::prepared: base = "f->prepared", offset += x.offset; break;
+      default: base = "f->arena", offset += x.offset; break;
+    }
+    return "(char*)" + base + (offset ? " + " + std::to_string(offset) : "");
+  }
+
+  void write_run() {
+    std::string& t = out_.run;
+    for (const Function& f : functions_) t += "void " + f.name + "(const precast_host*, void* const*);\n";
+    int host_slots = 0;
+    bool faults = false;
+    for (const Buffer& b : program_.buffers)
+      if (b.place == Buffer::Place::host) host_slots = std::max(host_slots, b.slot + 1);
+    for (const Call& c : calls_) faults |= c.can_fail;
+    if (faults) t += kReport;
+    t += "int precast_run(precast_frame* f) {\nconst precast_host* const host = f->host;\n(void)host;\n";
+    if (host_slots > 0) t += "void* host_out[" + std::to_string(host_slots) + "];\n";
+    if (faults) t += "precast_fault fault = {};\n";
+    for (const Call& c : calls_) t += c.function < 0 ? host_call(c) : kernel_call(c);
+    t += "return PRECAST_OK;\n}\nint precast_prepare(precast_frame*) { return PRECAST_OK; }\n";
+  }
+
+  std::string kernel_call(const Call& c) {
+    std::string list;
+    const auto add = [&](const std::string& p) { list += (list.empty() ? "" : ", ") + p; };
+    for (const Pointer& p : c.pointers) add(address(p.buffer, p.offset_bytes));
+    if (c.workspace >= 0) {
+      const int64_t offset = lifetimes_[static_cast<size_t>(c.workspace)].offset;
+      add("f->arena" + (offset ? " + " + std::to_string(offset) : std::string()));
+    }
+    if (c.can_fail) add("&fault");
+    std::string t = "{\nvoid* P[] = {" + list + "};\n" + c.name + "(host, P);\n}\n";
+    if (c.can_fail) t += "if (fault.code) return precast_report(host, fault);\n";
+    return t;
+  }
+
+  std::string host_call(const Call& c) {
+    const Step& s = c.host;
+    std::string in, t = "{\n";
+    for (const loops::HostOperand& o : s.operands) in += (in.empty() ? "" : ", ") + address(o.buffer, o.offset_bytes);
+    t += in.empty() ? "void** in = 0;\n" : "void* in[] = {" + in + "};\n";
+    t += "void* out[" + std::to_string(std::max<size_t>(s.results.size(), 1)) + "] = {};\n";
+    t += "if (host->host_op(host->context, " + std::to_string(s.host_op) + ", in, out) != 0) return PRECAST_HOST;\n";
+    for (size_t i = 0; i < s.results.size(); ++i)
+      t += "host_out[" + std::to_string(buffer(s.results[i]).slot) + "] = out[" + std::to_string(i) + "];\n";
+    return t + "}\n";
+  }
+
+  static constexpr const char* kReport = R"(static int precast_report(const precast_host* host, const precast_fault& f) {
+  char text[200];
+  int n = 0;
+  const auto put = [&](const char* s) { while (*s && n < 199) text[n++] = *s++; };
+  const auto put_number = [&](i64 x) {
+    char digits[24];
+    int d = 0;
+    u64 rest = x < 0 ? 0 - (u64)x : (u64)x;
+    do digits[d++] = (char)('0' + rest % 10); while (rest /= 10);
+    if (x < 0) digits[d++] = '-';
+    while (d > 0 && n < 199) text[n++] = digits[--d];
+  };
+  if (f.dim < 0) {
+    put("integer division or modulo by zero");
+  } else {
+    put(f.op), put(": index "), put_number(f.index), put(" is out of bounds for dimension "), put_number(f.dim);
+    put(" with size "), put_number(f.extent);
+  }
+  text[n] = 0;
+  host->fail(host->context, PRECAST_RUN, text);
+  return PRECAST_RUN;
+}
+)";
+
+  const LowerConfig& config_;
+  loops::Lowering lowering_;
+  Program program_;
+  std::vector<Kernel> kernels_;
+  std::set<BufferId> kept_;
+  std::vector<Call> calls_;
+  std::vector<Function> functions_;
+  std::map<std::string, int> functions_by_text_;
+  std::vector<loops::Lifetime> lifetimes_;
+  Emitted out_;
+};
+
+}  // namespace
+
+Emitted lower(const ir::Graph& core, const LowerConfig& config) { return Lower(core, config).run(); }
+
+}  // namespace precast::emit
