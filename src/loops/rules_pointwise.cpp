@@ -124,7 +124,8 @@ const Row* row(std::string_view op) {
 
 std::string short_name(const std::string& op) {
   const size_t start = op.find("::") + 2;
-  return op.substr(start, op.find('.', start) - start);
+  const std::string name = op.substr(start, op.find('.', start) - start);
+  return name == "_to_copy" ? "to" : name;
 }
 
 bool is_comparison(std::string_view f) {

@@ -1,0 +1,190 @@
+#include "compiled.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "ir/print.h"
+#include "ir/verify.h"
+
+namespace compiled {
+
+using reference::Tensor;
+
+namespace {
+
+std::filesystem::path folder() {
+  static const std::filesystem::path path = [] {
+    auto p = std::filesystem::temp_directory_path() / ("precast_loops_" + std::to_string(getpid()));
+    std::filesystem::create_directories(p);
+    return p;
+  }();
+  return path;
+}
+
+std::string read_file(const std::filesystem::path& p) {
+  std::ifstream in(p);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Frame {
+  const precast_host* host;
+  void* const* in;
+  void* const* out;
+  char* arena;
+  char* prepared;
+};
+
+struct Host {
+  int pieces;
+  std::string message;
+  const std::vector<precast::emit::HostOp>* ops;
+  std::vector<std::vector<Tensor>> results;  // live until the call ends
+};
+
+void parallel_for(void* context, precast_i64 count, precast_i64, void (*fn)(void*, precast_i64, precast_i64), void* arg) {
+  const int pieces = static_cast<Host*>(context)->pieces;
+  for (int p = pieces; p-- > 0;) {  // in reverse: nothing may depend on the order
+    const precast_i64 a = count * p / pieces, b = count * (p + 1) / pieces;
+    if (a < b) fn(arg, a, b);
+  }
+}
+
+int host_op(void* context, precast_i32 index, void* const* in, void** out) {
+  auto& host = *static_cast<Host*>(context);
+  const precast::ir::Graph& g = (*host.ops)[static_cast<size_t>(index)].graph;
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    Tensor t = reference::make(g.type(g.inputs[i]));
+    if (!t.bytes.empty()) std::memcpy(t.bytes.data(), in[i], t.bytes.size());
+    inputs.push_back(std::move(t));
+  }
+  host.results.push_back(reference::Interpreter(g, inputs).outputs());
+  for (size_t i = 0; i < g.outputs.size(); ++i) out[i] = host.results.back()[i].bytes.data();
+  return 0;
+}
+
+void fail(void* context, precast_i32, const char* message) { static_cast<Host*>(context)->message = message; }
+
+}  // namespace
+
+Batch::~Batch() {
+  for (void* l : libraries_) dlclose(l);
+  std::filesystem::remove_all(folder());
+}
+
+int Batch::add(const std::string& text, const precast::emit::LowerConfig& config) {
+  Case c;
+  c.graph = precast::ir::parse(text);
+  precast::ir::verify(c.graph, "test");
+  c.emitted = precast::emit::lower(c.graph, config);
+  cases_.push_back(std::move(c));
+  return static_cast<int>(cases_.size()) - 1;
+}
+
+void Batch::compile() {
+  std::filesystem::create_directories(folder());
+  static int batches = 0;
+  const int batch = batches++;
+  const size_t files = 2;
+  std::string commands;
+  for (size_t f = 0; f < files; ++f) {
+    const auto base = folder() / (std::to_string(batch) + "_" + std::to_string(f));
+    std::ofstream out(base.string() + ".cpp");
+    out << read_file(std::filesystem::path(__FILE__).parent_path() / "../../include/precast/artifact_abi.h") << "#define PRECAST_ISA " << options_.isa << "\n#define PRECAST_VECTOR_BYTES "
+        << options_.vector_bytes
+        << "\nnamespace {\nstruct precast_frame { const precast_host* host; void* const* in; void* const* out; char* arena; char* prepared; };\n"
+        << cases_[0].emitted.preamble;
+    for (size_t i = f; i < cases_.size(); i += files) {
+      out << "namespace c" << i << " {\n";
+      for (const std::string& part : cases_[i].emitted.parts) out << part;
+      out << cases_[i].emitted.run << "}\n";
+    }
+    out << "}\n";
+    for (size_t i = f; i < cases_.size(); i += files)
+      out << "extern \"C\" int run_" << i << "(void* f) { return c" << i << "::precast_run((precast_frame*)f); }\n"
+          << "extern \"C\" int prepare_" << i << "(void* f) { return c" << i << "::precast_prepare((precast_frame*)f); }\n";
+    out.close();
+    commands += options_.compiler + " -std=c++17 -shared -fPIC " + options_.flags + " " + base.string() + ".cpp -o " + base.string() +
+                ".so 2> " + base.string() + ".log & p" + std::to_string(f) + "=$!; ";
+  }
+  commands += "wait $p0 && wait $p1";
+  if (std::system(commands.c_str()) != 0) {
+    std::string log;
+    for (size_t f = 0; f < files; ++f) log += read_file(folder() / (std::to_string(batch) + "_" + std::to_string(f) + ".log")).substr(0, 4000);
+    throw std::runtime_error("the compiler failed:\n" + log);
+  }
+  for (size_t f = 0; f < files; ++f) {
+    const auto so = folder() / (std::to_string(batch) + "_" + std::to_string(f) + ".so");
+    void* library = dlopen(so.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) throw std::runtime_error(dlerror());
+    libraries_.push_back(library);
+    for (size_t i = f; i < cases_.size(); i += files) {
+      cases_[i].run = dlsym(library, ("run_" + std::to_string(i)).c_str());
+      cases_[i].prepare = dlsym(library, ("prepare_" + std::to_string(i)).c_str());
+    }
+  }
+}
+
+Batch::Result Batch::run(int i, const std::vector<Tensor>& inputs, int pieces, bool frozen) {
+  const Case& c = cases_[static_cast<size_t>(i)];
+  Result r;
+  std::vector<void*> in, out;
+  for (const Tensor& t : inputs) in.push_back(const_cast<char*>(t.bytes.data()));
+  for (const auto v : c.graph.outputs) r.outputs.push_back(reference::make(c.graph.type(v)));
+  for (Tensor& t : r.outputs) {
+    std::fill(t.bytes.begin(), t.bytes.end(), char{0x5a});
+    out.push_back(t.bytes.data());
+  }
+  const auto aligned = [](std::vector<char>& v, int64_t bytes) {
+    v.assign(static_cast<size_t>(bytes) + 64, char{0x7f});
+    return v.data() + (64 - reinterpret_cast<uintptr_t>(v.data()) % 64) % 64;
+  };
+  std::vector<char> arena, prepared;
+  Host context{pieces, {}, &c.emitted.host_ops, {}};
+  precast_host host{};
+  host.context = &context, host.parallel_for = parallel_for, host.host_op = host_op, host.fail = fail, host.num_threads = 1;
+  Frame frame{&host, in.data(), out.data(), aligned(arena, c.emitted.arena_bytes), aligned(prepared, c.emitted.prepared_bytes)};
+  using Entry = int (*)(void*);
+  r.code = reinterpret_cast<Entry>(c.prepare)(&frame);
+  for (int times = frozen ? 2 : 1; times-- > 0 && r.code == 0;) r.code = reinterpret_cast<Entry>(c.run)(&frame);
+  r.message = context.message;
+  return r;
+}
+
+Tensor random_tensor(const precast::ir::Type& type, uint32_t seed, int64_t below) {
+  Tensor t = reference::make(type);
+  std::mt19937 random(seed);
+  const int size = precast::ir::itemsize(type.dtype);
+  const auto count = static_cast<int64_t>(t.bytes.size()) / size;
+  for (int64_t i = 0; i < count; ++i) {
+    const double u = static_cast<double>(random()) / 4294967296.0;
+    if (precast::ir::is_float(type.dtype)) t.set(i, static_cast<float>(4 * u - 2));
+    else if (type.dtype == precast::ir::Dtype::b8) t.set(i, u < 0.5);
+    else if (below > 0) t.set(i, std::floor(u * static_cast<double>(below)));
+    else t.set(i, std::floor(u * 19) - (type.dtype == precast::ir::Dtype::u8 ? 0 : 9));
+  }
+  return t;
+}
+
+double disagreement(const Tensor& found, const Tensor& expected, double relative, double absolute) {
+  double worst = 0;
+  reference::each(expected.type.sizes, [&](const std::vector<int64_t>& i) {
+    const int64_t at = reference::offset(expected.type, i);
+    const auto a = static_cast<double>(found.get(at)), b = static_cast<double>(expected.get(at));
+    if (std::isnan(a) && std::isnan(b)) return;
+    if (a == b) return;
+    if (!precast::ir::is_float(expected.type.dtype) || std::isnan(a) || std::isnan(b) || std::isinf(a) || std::isinf(b)) {
+      worst = INFINITY;
+      return;
+    }
+    worst = std::max(worst, std::fabs(a - b) / (relative * std::fabs(b) + absolute));
+  });
+  return worst;
+}
+
+}  // namespace compiled
