@@ -31,14 +31,6 @@ std::string read_file(const std::filesystem::path& p) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-struct Frame {
-  const precast_host* host;
-  void* const* in;
-  void* const* out;
-  char* arena;
-  char* prepared;
-};
-
 struct Host {
   int pieces;
   std::string message;
@@ -97,7 +89,7 @@ void Batch::compile() {
     std::ofstream out(base.string() + ".cpp");
     out << read_file(std::filesystem::path(__FILE__).parent_path() / "../../include/precast/artifact_abi.h") << "#define PRECAST_ISA " << options_.isa << "\n#define PRECAST_VECTOR_BYTES "
         << options_.vector_bytes
-        << "\nnamespace {\nstruct precast_frame { const precast_host* host; void* const* in; void* const* out; char* arena; char* prepared; };\n"
+        << "\nnamespace {\n"
         << cases_[0].emitted.preamble;
     for (size_t i = f; i < cases_.size(); i += files) {
       out << "namespace c" << i << " {\n";
@@ -148,7 +140,7 @@ Batch::Result Batch::run(int i, const std::vector<Tensor>& inputs, int pieces, b
   Host context{pieces, {}, &c.emitted.host_ops, {}};
   precast_host host{};
   host.context = &context, host.parallel_for = parallel_for, host.host_op = host_op, host.fail = fail, host.num_threads = 1;
-  Frame frame{&host, in.data(), out.data(), aligned(arena, c.emitted.arena_bytes), aligned(prepared, c.emitted.prepared_bytes)};
+  precast_frame frame{&host, in.data(), out.data(), aligned(arena, c.emitted.arena_bytes), aligned(prepared, c.emitted.prepared_bytes)};
   using Entry = int (*)(void*);
   r.code = reinterpret_cast<Entry>(c.prepare)(&frame);
   for (int times = frozen ? 2 : 1; times-- > 0 && r.code == 0;) r.code = reinterpret_cast<Entry>(c.run)(&frame);

@@ -12,7 +12,7 @@ namespace compiled {
 
 struct Options {
   int isa = 2, vector_bytes = 32;     // as in emitted.h
-  std::string flags = "-O1 -mavx2 -mfma";
+  std::string flags = "-O1 -mavx2 -mfma -mf16c";
   std::string compiler = "g++";
 };
 
