@@ -29,12 +29,13 @@
 //              isnan isinf -> mask; logical_not(v) logical_and logical_or logical_xor: of values (v != 0) or masks -> mask
 //              select(mask, a, b); relu clamp(x, lo, hi) propagate NaN; integers wrap
 // integers     bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift (and on masks, no shifts)
-//              div_floor div_trunc remainder fmod: INT_MIN / -1 wraps; x / 0 is 0 here: ATen raises, so the kernel has to
-//              test `any(eq(d, ...))` and report; pow(x, y) wraps, negative exponents as ATen
-// floats       div div_floor div_trunc remainder fmod pow fmax fmin copysign atan2 hypot nextafter
+//              remainder fmod div_floor<T> div_trunc<T>: INT_MIN / -1 wraps; x / 0 is 0 here: ATen raises, so the kernel
+//              has to test `any(logical_not(d))` and report; pow(x, y) wraps, negative exponents as ATen
+// floats       div remainder fmod pow fmax fmin copysign atan2 hypot
 //              floor ceil trunc round (half to even) sqrt rsqrt reciprocal
 //              exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
 //              erf erfc erfinv lgamma digamma sigmoid
+// by dtype     div_floor<T> div_trunc<T> nextafter<T>: T the dtype, which halves need between steps
 // reductions   sum(v) prod(v) amax(v) amin(v) -> scalar of the element type (NaN wins in amax, amin); any(m) all(m) -> bool
 // Not for b8: add, mul, maximum, ...; on masks use the logical or bitwise forms.
 //
