@@ -1,0 +1,80 @@
+#include "trace/random_state.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstring>
+
+#include "trace/torch_internals.h"
+
+namespace precast::trace {
+
+namespace {
+
+// While we watch, the generator reports this seed. Seeding again with the seed in use leaves the very same numbers,
+// and only the change of this mark shows it. No random number depends on it.
+constexpr uint64_t kMark = 0x7072656361737421;
+
+at::CPUGeneratorImpl& impl(const at::Generator& g) { return *at::check_generator<at::CPUGeneratorImpl>(g); }
+
+uint64_t replace_seed(const at::Generator& g, uint64_t seed) {
+  at::mt19937 engine = impl(g).engine();
+  at::mt19937_data_pod data = engine.data();
+  const uint64_t old = data.seed_;
+  data.seed_ = seed;
+  engine.set_data(data);
+  impl(g).set_engine(engine);
+  return old;
+}
+
+}  // namespace
+
+RandomState::RandomState() : generator_(at::detail::getDefaultCPUGenerator()) {
+  start_ = state();
+  std::lock_guard lock(generator_.mutex());
+  seed_ = replace_seed(generator_, kMark);
+  last_ = fingerprint();
+  watching_ = true;
+}
+
+RandomState::~RandomState() { release(); }
+
+void RandomState::release() {
+  if (!watching_) return;
+  watching_ = false;
+  std::lock_guard lock(generator_.mutex());
+  if (impl(generator_).engine().seed() == kMark) replace_seed(generator_, seed_);
+}
+
+at::Tensor RandomState::state() const {
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  std::lock_guard lock(generator_.mutex());
+  return generator_.get_state();
+}
+
+void RandomState::set_state(const at::Tensor& state) {
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  std::lock_guard lock(generator_.mutex());
+  at::Generator(generator_).set_state(state);
+}
+
+uint64_t RandomState::fingerprint() const {
+  const at::mt19937_data_pod data = impl(generator_).engine().data();
+  uint64_t hash = data.seed_;
+  const auto mix = [&](uint64_t word) {
+    hash = (hash ^ word) * 1099511628211ull;
+    hash ^= hash >> 29;
+  };
+  mix(static_cast<uint64_t>(data.left_));
+  mix(data.next_);
+  for (uint32_t word : data.state_) mix(word);
+  if (auto sample = impl(generator_).next_float_normal_sample()) mix(1 + static_cast<uint64_t>(*sample * 1e9f));
+  if (auto sample = impl(generator_).next_double_normal_sample()) {
+    uint64_t bits;
+    std::memcpy(&bits, &*sample, sizeof bits);
+    mix(bits);
+  }
+  return hash;
+}
+
+}  // namespace precast::trace

@@ -1,0 +1,31 @@
+// The default generator during a call: random ops may advance it, nothing else may touch it.
+#pragma once
+#include <ATen/core/Generator.h>
+
+namespace precast::trace {
+
+class RandomState {
+ public:
+  RandomState();   // remembers the state, and starts to watch
+  ~RandomState();  // stops watching
+
+  /// Whether seeding, a state write or a raw draw happened since the last look.
+  bool disturbed() const { return fingerprint() != last_; }
+  void accept() { last_ = fingerprint(); }  // after a recorded random op
+
+  /// Stops watching; the seed number is the caller's again.
+  void release();
+  at::Tensor state() const;
+  void set_state(const at::Tensor&);
+  const at::Tensor& start() const { return start_; }
+
+ private:
+  uint64_t fingerprint() const;
+
+  at::Generator generator_;
+  at::Tensor start_;
+  uint64_t seed_ = 0, last_ = 0;
+  bool watching_ = false;
+};
+
+}  // namespace precast::trace
