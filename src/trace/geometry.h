@@ -61,6 +61,7 @@ class KnownBytes {
  public:
   explicit KnownBytes(int64_t size) : size_(size) {}
 
+  bool all() const { return all_; }
   bool none() const { return !all_ && windows_.empty() && map_.empty(); }
   bool contains(const Window&);
   void add(const Window&);

@@ -46,6 +46,15 @@ constexpr std::string_view kMetadataOnly[] = {
     "aten::_assert_tensor_metadata",
 };
 
+// Ops that are recorded in a way of their own.
+const std::pair<std::string_view, OpInfo::Special> kSpecial[] = {
+    {"aten::add.Tensor", OpInfo::Special::add},
+    {"aten::add_.Tensor", OpInfo::Special::add_},
+    {"aten::as_strided_copy", OpInfo::Special::as_strided_copy},
+    {"aten::as_strided_scatter", OpInfo::Special::as_strided_scatter},
+    {"aten::_efficientzerotensor", OpInfo::Special::zero_tensor},
+};
+
 template <class Table>
 bool listed(const Table& table, std::string_view name) {
   return std::find(std::begin(table), std::end(table), name) != std::end(table);
@@ -87,6 +96,8 @@ std::unique_ptr<OpInfo> op_info(const c10::OperatorHandle& op) {
   info->uninitialized = listed(kUninitialized, base) && !schema.hasAnyAliasInfo();
   info->metadata_only = listed(kMetadataOnly, base);
   if (listed(kFirstIsNotRead, base) && !info->args.empty()) info->args[0].reads_contents = false;
+  for (const auto& [name, special] : kSpecial)
+    if (name == info->name) info->special = special;
   for (const HiddenWrite& h : kHiddenWrites) {
     if (h.op != base) continue;
     for (size_t i = 0; i < info->args.size(); ++i) {

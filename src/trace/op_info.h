@@ -34,6 +34,7 @@ struct OpInfo {
   bool metadata_only = false;   // asks for geometry, no tensor comes back
   bool varies = false;          // two runs may differ in the last bits
   int hidden_write_if = -1;     // hidden writes happen when this bool argument is true
+  enum class Special { none, add, add_, as_strided_copy, as_strided_scatter, zero_tensor } special = Special::none;
 };
 
 class OpInfos {

@@ -68,12 +68,13 @@ uint64_t RandomState::fingerprint() const {
   mix(static_cast<uint64_t>(data.left_));
   mix(data.next_);
   for (uint32_t word : data.state_) mix(word);
-  if (auto sample = impl(generator_).next_float_normal_sample()) mix(1 + static_cast<uint64_t>(*sample * 1e9f));
-  if (auto sample = impl(generator_).next_double_normal_sample()) {
-    uint64_t bits;
-    std::memcpy(&bits, &*sample, sizeof bits);
-    mix(bits);
-  }
+  const auto mix_sample = [&](auto sample) {
+    uint64_t bits = 0;
+    if (sample) std::memcpy(&bits, &*sample, sizeof *sample);
+    mix(sample ? bits + 1 : 0);
+  };
+  mix_sample(impl(generator_).next_float_normal_sample());
+  mix_sample(impl(generator_).next_double_normal_sample());
   return hash;
 }
 

@@ -33,6 +33,7 @@ struct StorageState {
   const OpInfo* maker = nullptr;         // null: it existed before the call
   int input_group = -1;                  // the caller passed it
   int gradient_of = -1;                  // only accumulated into so far: the .grad of this source
+  bool stands_for_nothing = false;       // that .grad was undefined before the call
   uint32_t number = 0;
 
   // During one op.

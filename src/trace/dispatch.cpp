@@ -1,0 +1,80 @@
+#include "trace/dispatch.h"
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "trace/torch_internals.h"
+
+namespace precast::trace {
+
+namespace {
+
+// Travels with LibTorch's thread-local state, so the recorder is found wherever the dispatch key is on.
+struct RecorderInfo : c10::DebugInfoBase {
+  explicit RecorderInfo(OpRecorder* r) : recorder(r) {}
+  OpRecorder* recorder;
+};
+constexpr std::string_view kInfoName = "PRECAST_RECORDER";
+constexpr c10::DebugInfoKind kInfo(&kInfoName);
+
+OpRecorder* current() {
+  auto* info = static_cast<RecorderInfo*>(c10::ThreadLocalDebugInfo::get(kInfo));
+  return info ? info->recorder : nullptr;
+}
+
+struct Active {
+  std::mutex mutex;
+  std::vector<OpRecorder*> recorders;
+};
+Active& active() {
+  static Active a;
+  return a;
+}
+
+std::unique_ptr<at::ObserverContext> watch_op(const at::RecordFunction& fn) {
+  if (current()) return nullptr;
+  std::lock_guard lock(active().mutex);
+  for (const c10::IValue& v : fn.inputs()) {
+    if (!v.isTensor() || !v.toTensor().defined() || !v.toTensor().has_storage()) continue;
+    for (OpRecorder* r : active().recorders) r->note_foreign_op(v.toTensor(), fn.name());
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecordingKey);
+  if (OpRecorder* r = current()) return r->run(op, below, stack);
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  op.redispatchBoxed(below, stack);
+}
+
+RecordingScope::RecordingScope(OpRecorder& r) : recorder_(r) {
+  if (current()) throw PrecompileError("a function is being recorded in this thread already; finish that call first");
+  register_fallback();
+  if (!at::hasCallbacks()) not_here_.emplace(false);  // else a profiler needs them: slower, and as right
+  watch_ = at::addGlobalCallback(
+      at::RecordFunctionCallback(&watch_op).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+  {
+    std::lock_guard lock(active().mutex);
+    active().recorders.push_back(&r);
+  }
+  r.births.watch();
+  info_.emplace(kInfo, std::make_shared<RecorderInfo>(&r));
+  key_.emplace(kRecordingKey);
+}
+
+RecordingScope::~RecordingScope() {
+  key_.reset();
+  info_.reset();
+  recorder_.births.stop();
+  {
+    std::lock_guard lock(active().mutex);
+    std::erase(active().recorders, &recorder_);
+  }
+  at::removeCallback(watch_);
+}
+
+}  // namespace precast::trace

@@ -1,0 +1,29 @@
+// Turns recording on in this thread, and in those that inherit its state (at::launch, backward).
+#pragma once
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <optional>
+
+#include "trace/op_recorder.h"
+
+namespace precast::trace {
+
+class RecordingScope {
+ public:
+  /// PrecompileError when this thread records already.
+  explicit RecordingScope(OpRecorder&);
+  ~RecordingScope();
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+
+ private:
+  OpRecorder& recorder_;
+  at::CallbackHandle watch_;  // sees the ops of other threads
+  std::optional<at::RecordFunctionGuard> not_here_;
+  std::optional<c10::DebugInfoGuard> info_;
+  std::optional<c10::impl::IncludeDispatchKeyGuard> key_;
+};
+
+}  // namespace precast::trace

@@ -1,0 +1,89 @@
+#include "trace/gradients.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstdlib>
+
+#include "host_torch/tensor_types.h"
+#include "precast/error.h"
+
+namespace precast::trace {
+
+namespace {
+
+/// Zeros laid out as autograd lays out a gradient. Untouched pages cost nothing, so a pure inference pays little.
+at::Tensor zeros_for(const at::Tensor& t) {
+  ir::Type type = host_torch::type_of(t);
+  if (!t.is_non_overlapping_and_dense()) type.strides = ir::contiguous_strides(type.sizes);
+  void* memory = std::calloc(static_cast<size_t>(std::max<int64_t>(type.span_bytes(), 1)), 1);
+  if (!memory) throw std::bad_alloc();
+  return at::from_blob(memory, type.sizes, type.strides, [](void* p) { std::free(p); }, t.options().requires_grad(false));
+}
+
+}  // namespace
+
+Gradients::Gradients(const Inputs& inputs, StorageTable& storages) {
+  at::NoGradGuard no_grad;
+  const auto& entries = inputs.entries();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const at::Tensor& t = entries[i].source->tensor;
+    if (!t.defined() || !t.is_leaf()) continue;
+    if (static_cast<int>(i) >= inputs.count_params()) {
+      others_.emplace_back(entries[i].source, t.grad());
+      continue;
+    }
+    Slot slot{static_cast<int>(i), t, t.grad(), {}, nullptr};
+    if (slot.callers.defined())
+      slot.stand_in = host_torch::clone_bytes(slot.callers);
+    else if (t.requires_grad())
+      slot.stand_in = zeros_for(t);
+    slots_.push_back(std::move(slot));
+  }
+  for (Slot& slot : slots_) {
+    if (!slot.stand_in.defined()) continue;
+    slot.state = &storages.add(slot.stand_in, nullptr);
+    slot.state->gradient_of = slot.source;
+    slot.state->stands_for_nothing = !slot.callers.defined();
+    slot.state->may_seal = true;
+    slot.tensor.mutable_grad() = slot.stand_in;
+  }
+}
+
+void Gradients::check_others() const {
+  for (const auto& [source, before] : others_) {
+    const at::Tensor& now = source->tensor.grad();
+    if (now.unsafeGetTensorImpl() != before.unsafeGetTensorImpl())
+      throw PrecompileError(source->name + " received a gradient inside the recorded function, but only gradients of "
+                            "parameters are carried over. Pass it as a module parameter, or return the gradient "
+                            "(torch::autograd::grad)");
+  }
+}
+
+void Gradients::commit() {
+  if (std::exchange(done_, true)) return;
+  at::NoGradGuard no_grad;
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  for (Slot& slot : slots_) {
+    if (!slot.stand_in.defined()) continue;
+    at::Tensor& now = slot.tensor.mutable_grad();
+    if (now.unsafeGetTensorImpl() != slot.stand_in.unsafeGetTensorImpl()) continue;
+    if (slot.callers.defined()) {
+      if (slot.touched()) slot.callers.copy_(slot.stand_in);
+      now = slot.callers;
+    } else if (!slot.touched()) {
+      now = at::Tensor();
+    }
+  }
+}
+
+void Gradients::restore() {
+  if (std::exchange(done_, true)) return;
+  for (Slot& slot : slots_) slot.tensor.mutable_grad() = slot.callers;
+  for (auto& [source, before] : others_)
+    if (source->tensor.grad().unsafeGetTensorImpl() != before.unsafeGetTensorImpl()) source->tensor.mutable_grad() = before;
+}
+
+}  // namespace precast::trace

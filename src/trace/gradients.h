@@ -1,0 +1,38 @@
+// The .grad slots of parameters during a call. Each gets a stand-in that holds what the caller's
+// gradient holds, but that the graph does not know: only adding to it or overwriting it is allowed.
+// So accumulation and replacement (zero_grad inside fn) can be told apart.
+#pragma once
+#include <vector>
+
+#include "trace/inputs.h"
+
+namespace precast::trace {
+
+class Gradients {
+ public:
+  struct Slot {
+    int source = 0;
+    at::Tensor tensor;    // the parameter
+    at::Tensor callers;   // its .grad before the call; may be undefined
+    at::Tensor stand_in;  // in the slot during the call; undefined where no gradient can come
+    StorageState* state = nullptr;  // the stand-in's
+    bool touched() const { return state && !state->known.none(); }
+  };
+
+  Gradients(const Inputs&, StorageTable&);
+
+  const std::vector<Slot>& slots() const { return slots_; }
+  /// Refuses gradients of buffers and user tensors, which have no place in the artifact.
+  void check_others() const;
+  /// Gives the caller's own .grad exactly what eager would have.
+  void commit();
+  /// Puts every .grad back as it was.
+  void restore();
+
+ private:
+  std::vector<Slot> slots_;
+  std::vector<std::pair<const Source*, at::Tensor>> others_;  // buffers and user tensors with their .grad
+  bool done_ = false;
+};
+
+}  // namespace precast::trace

@@ -1,0 +1,200 @@
+#include "trace/inputs.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "host_torch/tensor_types.h"
+#include "precast/error.h"
+
+namespace precast::trace {
+
+namespace {
+
+char* bytes_at(c10::StorageImpl* s, int64_t offset) {
+  return static_cast<char*>(s->_mutable_data_ptr_no_checks().get()) + offset;
+}
+
+/// The window that holds all members: a dense member that covers the rest, or a flat hull.
+Window hull(const std::vector<Inputs::Entry>& entries, const std::vector<int>& members) {
+  const Window& first = entries[static_cast<size_t>(members[0])].window;
+  Bytes all{INT64_MAX, 0};
+  bool one_dtype = true;
+  for (int m : members) {
+    const Window& w = entries[static_cast<size_t>(m)].window;
+    one_dtype = one_dtype && w.type.dtype == first.type.dtype;
+    if (w.bytes().empty()) continue;
+    all = {std::min(all.begin, w.bytes().begin), std::max(all.end, w.bytes().end)};
+  }
+  if (all.empty()) return first;
+  if (std::all_of(members.begin(), members.end(), [&](int m) { return entries[static_cast<size_t>(m)].window == first; }))
+    return first;
+  for (int m : members) {
+    const Window& w = entries[static_cast<size_t>(m)].window;
+    if (one_dtype && is_dense(w.type) && !w.type.conj && !w.type.neg && w.bytes().contains(all)) return w;
+  }
+  ir::Dtype dtype = first.type.dtype;
+  for (int m : members)  // every member must lie on the grid of the common dtype
+    if (!one_dtype || (entries[static_cast<size_t>(m)].window.offset - all.begin) % ir::itemsize(dtype) != 0)
+      dtype = ir::Dtype::u8;
+  Window w{ir::contiguous(dtype, {(all.end - all.begin) / ir::itemsize(dtype)}), all.begin};
+  w.type.device = first.type.device;
+  return w;
+}
+
+}  // namespace
+
+Inputs::Inputs(const Sources& sources, StorageTable& storages, GraphBuilder& builder, bool hash_contents)
+    : sources_(sources), hash_contents_(hash_contents) {
+  add(sources.params);
+  n_params_ = static_cast<int>(entries_.size());
+  add(sources.buffers);
+  n_module_ = static_cast<int>(entries_.size());
+  add(sources.user);
+  std::map<c10::StorageImpl*, std::vector<int>> by_storage;
+  std::vector<c10::StorageImpl*> order;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    auto* impl = entries_[i].storage.unsafeGetStorageImpl();
+    if (!impl) continue;
+    if (by_storage[impl].empty()) order.push_back(impl);
+    by_storage[impl].push_back(static_cast<int>(i));
+  }
+  for (auto* impl : order) make_group(std::move(by_storage[impl]), storages, builder);
+  for (const Group& g : groups_)
+    if (const StorageState* other = storages.overlapping(*g.state))
+      throw PrecompileError(entries_[static_cast<size_t>(g.members[0])].source->name + " and " +
+                            entries_[static_cast<size_t>(groups_[static_cast<size_t>(other->input_group)].members[0])].source->name +
+                            " are different storages over the same memory, so writes to one cannot be told from the "
+                            "other; make them views of one tensor");
+  if (sources.module_identities) slots_ = sources.module_identities();
+}
+
+void Inputs::add(const std::vector<Source>& list) {
+  for (const Source& s : list) {
+    Entry e{&s, {}, {}, false, -1};
+    if (s.tensor.defined()) {
+      if (std::string kind = unsupported_kind(s.tensor); !kind.empty())
+        throw PrecompileError(s.name + " is " + kind + "; only plain strided CPU tensors can be recorded");
+      e.storage = s.tensor.storage();
+      e.window = window_of(s.tensor);
+      e.requires_grad = s.tensor.requires_grad();
+    }
+    entries_.push_back(std::move(e));
+  }
+}
+
+void Inputs::make_group(std::vector<int> members, StorageTable& storages, GraphBuilder& builder) {
+  Group g;
+  g.members = std::move(members);
+  g.root = hull(entries_, g.members);
+  const Entry& first = entries_[static_cast<size_t>(g.members[0])];
+  StorageState& state = storages.add(first.source->tensor, nullptr);
+  std::string name = first.source->name;
+  for (size_t i = 1; i < g.members.size(); ++i) {
+    const std::string& other = entries_[static_cast<size_t>(g.members[i])].source->name;
+    if (other != name && i < 3) name += ", " + other;
+  }
+  g.value = builder.graph.add_value(g.root.type, name);
+  builder.graph.inputs.push_back(g.value);
+  state.root = g.root;
+  state.value = g.value;
+  state.input_group = static_cast<int>(groups_.size());
+  for (int m : g.members) {
+    entries_[static_cast<size_t>(m)].group = state.input_group;
+    state.known.add(entries_[static_cast<size_t>(m)].window);
+  }
+  g.state = &state;
+  if (hash_contents_) g.hash = hash(g);
+  groups_.push_back(std::move(g));
+}
+
+uint64_t Inputs::hash(const Group& g) {
+  const Bytes b = g.root.bytes();
+  const char* p = bytes_at(g.state->impl, b.begin);
+  uint64_t h[4] = {1, 2, 3, 4};  // four lanes: the multiplications overlap
+  int64_t i = 0;
+  const int64_t n = b.end - b.begin;
+  for (; i + 32 <= n; i += 32)
+    for (int lane = 0; lane < 4; ++lane) {
+      uint64_t word;
+      std::memcpy(&word, p + i + 8 * lane, 8);
+      h[lane] = (h[lane] ^ word) * 0x9E3779B97F4A7C15ull;
+      h[lane] ^= h[lane] >> 29;
+    }
+  for (; i < n; ++i) h[0] = (h[0] ^ static_cast<unsigned char>(p[i])) * 0x9E3779B97F4A7C15ull;
+  return (h[0] * 3) ^ (h[1] * 5) ^ (h[2] * 7) ^ (h[3] * 11);
+}
+
+void Inputs::before_write(StorageState& s, Bytes written) {
+  Group& g = groups_[static_cast<size_t>(s.input_group)];
+  g.written.push_back(written);
+  if (g.before.defined()) return;
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  const Bytes b = g.root.bytes();
+  g.before = at::empty({b.end - b.begin}, at::kByte);
+  if (!b.empty()) std::memcpy(g.before.mutable_data_ptr(), bytes_at(s.impl, b.begin), static_cast<size_t>(b.end - b.begin));
+}
+
+at::Tensor Inputs::original(const Group& g) const {
+  if (!g.before.defined()) return tensor_at(entries_[static_cast<size_t>(g.members[0])].storage, g.root);
+  return host_torch::window(g.before, 0, g.root.type);
+}
+
+void Inputs::check_unchanged() const {
+  for (const Entry& e : entries_) {
+    const at::Tensor& t = e.source->tensor;
+    if (!t.defined()) continue;
+    const auto refuse = [&](const char* what) {
+      throw PrecompileError(e.source->name + " " + what + " inside the recorded function, which no recorded op shows; "
+                            "do that outside of it");
+    };
+    if (t.storage().unsafeGetStorageImpl() != e.storage.unsafeGetStorageImpl())
+      refuse("was given other memory (set_, set_data or .to)");
+    if (!e.window.is(t)) refuse("changed its shape, strides or dtype (t_, squeeze_, resize_ or the like)");
+    if (t.requires_grad() != e.requires_grad) refuse("changed its requires_grad");
+  }
+  for (const Group& g : groups_) {
+    if (g.state->address != address(g.state->impl))
+      throw PrecompileError(entries_[static_cast<size_t>(g.members[0])].source->name +
+                            ": its memory was replaced inside the recorded function, outside of any op");
+    if (hash_contents_ && !g.before.defined() && hash(g) != g.hash)
+      throw PrecompileError(entries_[static_cast<size_t>(g.members[0])].source->name +
+                            " was written through a raw pointer (data_ptr, accessor or another thread) inside the recorded "
+                            "function; use tensor operations (its old contents could not be put back)");
+  }
+  if (!sources_.module_identities) return;
+  const std::vector<const void*> now = sources_.module_identities();
+  for (size_t i = 0; i < std::max(now.size(), slots_.size()); ++i)
+    if (i >= now.size() || i >= slots_.size() || now[i] != slots_[i])
+      throw PrecompileError((i < sources_.module_slot_names.size() ? "module attribute '" + sources_.module_slot_names[i] + "'"
+                                                                   : std::string("a module attribute")) +
+                            " was bound to another tensor inside the recorded function; write into it in place instead "
+                            "(copy_), or return the new tensor");
+}
+
+void Inputs::restore() const {
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  for (const Group& g : groups_) {
+    const Bytes b = g.root.bytes();
+    if (g.before.defined() && !b.empty())
+      std::memcpy(bytes_at(g.state->impl, b.begin), g.before.const_data_ptr(), static_cast<size_t>(b.end - b.begin));
+  }
+  for (const Entry& e : entries_) {
+    const at::Tensor& t = e.source->tensor;
+    if (!t.defined()) continue;
+    auto* impl = t.unsafeGetTensorImpl();
+    if (t.storage().unsafeGetStorageImpl() != e.storage.unsafeGetStorageImpl() || !e.window.is(t)) {
+      impl->set_storage_and_dtype(e.storage, at::scalarTypeToTypeMeta(static_cast<at::ScalarType>(e.window.type.dtype)));
+      impl->set_sizes_and_strides(e.window.type.sizes, e.window.type.strides,
+                                  e.window.offset / ir::itemsize(e.window.type.dtype));
+      if (t.is_conj() != e.window.type.conj) t._set_conj(e.window.type.conj);
+      if (t.is_neg() != e.window.type.neg) t._set_neg(e.window.type.neg);
+    }
+    if (t.requires_grad() != e.requires_grad && t.is_leaf()) t.requires_grad_(e.requires_grad);
+  }
+}
+
+}  // namespace precast::trace

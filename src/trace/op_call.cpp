@@ -1,0 +1,334 @@
+#include "trace/op_call.h"
+
+#include <ATen/native/TypeProperties.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+
+#include "host_torch/attributes.h"
+#include "trace/attribute.h"
+#include "util/errors.h"
+
+namespace precast::trace {
+
+namespace {
+
+bool is_number(const at::Tensor& t) { return t.unsafeGetTensorImpl()->is_wrapped_number(); }
+
+/// A write through this window can be expressed as a value of its own and a scatter.
+bool is_plain(const ir::Type& t) { return !t.conj && !t.neg && !overlaps_itself(t); }
+
+}  // namespace
+
+void OpCall::run() {
+  if (info_.resizes) return run_resize();
+  if (info_.reshapes || info_.metadata_only) return run_unrecorded();
+  if (info_.is_view) return run_view();
+  if (run_accumulation()) return;
+  run_recorded();
+}
+
+void OpCall::run_unrecorded() {
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  op_.redispatchBoxed(below_, stack_);
+}
+
+void OpCall::run_view() {
+  const std::vector<c10::IValue> saved = args().vec();  // nothing is written: operands can be read after the kernel
+  if (info_.name.starts_with("aten::")) {
+    run_unrecorded();  // touches no memory
+  } else {
+    for (const c10::IValue& v : saved)
+      if (v.isTensor() && v.toTensor().defined())
+        if (StorageState* s = r_.storages.find(v.toTensor())) operands_.push_back({v.toTensor(), s, {}, false, {}});
+    call_kernel();
+    operands_.clear();
+  }
+  const auto known = [&](const at::Tensor& t) { return !t.defined() || !t.has_storage() || r_.storages.find(t); };
+  bool all_known = true;
+  for (const c10::IValue& v : results()) {
+    if (v.isTensor()) all_known = all_known && known(v.toTensor());
+    if (v.isTensorList())
+      for (const at::Tensor& t : v.toTensorVector()) all_known = all_known && known(t);
+  }
+  if (all_known) return;
+  bool from_unknown = false;  // a view of a tensor the graph does not know: refused when it is read
+  for (const c10::IValue& v : saved)
+    from_unknown = from_unknown || (v.isTensor() && v.toTensor().defined() && !r_.storages.find(v.toTensor()));
+  if (from_unknown) return;
+  take_operands(saved);
+  take_results();
+  finish_node();
+}
+
+void OpCall::run_resize() {
+  const at::Tensor t = args()[0].toTensor();
+  StorageState* state = t.has_storage() ? r_.storages.find(t) : nullptr;
+  if (state && state->input_group >= 0)
+    r_.refuse(info_.name + " resizes " + r_.origin(*state) + "; the caller's tensors keep their size in a recorded function");
+  if (state && state->sealed) {
+    unseal(state->impl);
+    state->sealed = false;
+  }
+  run_unrecorded();
+  if (!state) return;
+  const auto size = static_cast<int64_t>(state->impl->nbytes());
+  if (size != state->size) r_.builder.grow(*state, size);
+  state->address = address(state->impl);
+  r_.seal(*state);
+}
+
+void OpCall::run_recorded() {
+  node_.op = info_.name;
+  take_operands(args());
+  if (info_.special != OpInfo::Special::none) rewrite_special();
+  if (info_.writes) prepare_writes();
+  if (info_.random) r_.check_random("before " + info_.name);
+  call_kernel();
+  if (info_.random) r_.random_->accept();
+  if (info_.varies) r_.varies = true;
+  take_results();
+  take_writes();
+  finish_node();
+}
+
+// ---- Before the kernel
+
+bool OpCall::happens(const ArgInfo& a) const { return a.writes || (a.hidden_write && hidden_writes_); }
+
+void OpCall::take_operands(c10::ArrayRef<c10::IValue> args) {
+  node_.op = info_.name;
+  node_.args.reserve(args.size());
+  hidden_writes_ = info_.hidden_write_if < 0 || args[static_cast<size_t>(info_.hidden_write_if)].toBool();
+  for (size_t i = 0; i < args.size(); ++i) {
+    const ArgInfo& a = info_.args[i];
+    const c10::IValue& v = args[i];
+    const int index = static_cast<int>(i);
+    ir::Attr attr;
+    if (a.kind == ArgInfo::Kind::tensor && !v.isNone()) {
+      attr = take_operand(v.toTensor(), a, {index, 0});
+    } else if (a.kind == ArgInfo::Kind::tensors && !v.isNone()) {
+      std::vector<ir::Ref> refs;
+      for (const c10::IValue& item : v.toListRef()) {
+        const ir::Attr one = item.isNone() ? ir::Attr{} : take_operand(item.toTensor(), a, {index, static_cast<int>(refs.size())});
+        const auto* ref = std::get_if<ir::Ref>(&one);
+        refs.push_back(ref ? *ref : ir::Ref{});
+      }
+      attr = std::move(refs);
+    } else {
+      auto converted = to_attribute(v, *a.type);
+      if (!converted && v.isGenerator())
+        r_.refuse(info_.name + " draws from a generator of its own; only the default generator can be recorded "
+                  "(torch::manual_seed before the call)");
+      if (!converted)
+        r_.refuse(info_.name + ": its argument '" + a.name + "' (" + a.type->str() + ") has no form in a graph");
+      attr = std::move(*converted);
+    }
+    node_.args.push_back({a.name, std::move(attr)});
+  }
+  if (!numbers_.empty()) place_numbers();
+}
+
+ir::Attr OpCall::take_operand(const at::Tensor& t, const ArgInfo& a, ir::Slot slot) {
+  if (!t.defined()) return {};
+  StorageState* state = t.has_storage() ? r_.storages.find(t) : nullptr;
+  if (!state) {
+    if (a.kind == ArgInfo::Kind::tensor && is_number(t) && !a.writes) {
+      numbers_.push_back(static_cast<size_t>(slot.arg));
+      return to_attribute(number_in(t));
+    }
+    state = &adopt_unknown(t);
+  }
+  const bool writes = happens(a);
+  if (a.reads_contents || (writes && state->gradient_of >= 0 && !state->root.is(t)))
+    r_.check_contents(*state, t, info_.name);
+  const ir::ValueId value = r_.builder.read(*state, t);
+  if (state->last_op != r_.op_count_) state->uses = 0;
+  state->last_op = r_.op_count_;
+  ++state->uses;
+  operands_.push_back({t, state, slot, writes, {}});
+  return ir::Ref{value};
+}
+
+/// A tensor without a known storage that is no constant: a number, or one without elements.
+StorageState& OpCall::adopt_unknown(const at::Tensor& t) {
+  if (std::string kind = unsupported_kind(t); !kind.empty())
+    r_.refuse(info_.name + " reads " + kind + "; only plain strided CPU tensors can be recorded");
+  const bool number = t.dim() == 0 && (is_number(t) || r_.births.contains(t));
+  if (!number && t.numel() != 0) r_.refuse_unknown(t, info_.name);
+  StorageState& state = r_.storages.add(t, &info_);
+  if (number) {
+    const auto dtype = static_cast<ir::Dtype>(t.scalar_type());
+    r_.builder.replace(state, window_of(t), r_.builder.number(to_attribute(number_in(t)), dtype));
+  }
+  return state;
+}
+
+/// Wrapped numbers: the overload for numbers if there is one, else a 0-dim tensor of the dtype the op computes in.
+void OpCall::place_numbers() {
+  if (const OpInfo* other = r_.infos_.with_numbers(info_, numbers_)) {
+    node_.op = other->name;
+    return;
+  }
+  at::native::ResultTypeState types;
+  const auto all = args();
+  for (size_t i = 0; i < all.size(); ++i)
+    if (info_.args[i].kind == ArgInfo::Kind::tensor && all[i].isTensor() && all[i].toTensor().defined())
+      types = at::native::update_result_type_state(all[i].toTensor(), types);
+  const auto dtype = static_cast<ir::Dtype>(at::native::result_type(types));
+  for (size_t i : numbers_) node_.args[i].value = ir::Ref{r_.builder.number(node_.args[i].value, dtype)};
+}
+
+void OpCall::prepare_writes() {
+  for (Operand& o : operands_) {
+    if (!o.writes) continue;
+    o.window = window_of(o.tensor);
+    if (o.state->input_group >= 0) r_.inputs_->before_write(*o.state, o.window.bytes());
+  }
+}
+
+void OpCall::open(StorageState& s) {
+  s.running = true;
+  if (s.sealed) unseal(s.impl);
+  s.sealed = false;
+}
+
+void OpCall::close_all() {
+  for (Operand& o : operands_) {
+    o.state->running = false;
+    r_.seal(*o.state);
+  }
+}
+
+// ---- After it
+
+void OpCall::take_results() {
+  for (const c10::IValue& v : results()) {
+    ir::Out out;
+    if (v.isTensor()) {
+      out.id = take_result(v.toTensor());
+    } else if (v.isTensorList()) {
+      out.is_list = true;
+      for (const at::Tensor& t : v.toTensorVector()) out.list.push_back({take_result(t)});
+    } else if (!v.isNone()) {
+      auto expect = to_attribute(v, *op_.schema().returns()[node_.outs.size()].real_type());
+      if (!expect) r_.refuse(info_.name + " returns something that has no form in a graph (" + v.tagKind() + ")");
+      out.expect = std::move(*expect);
+      needed_ = true;
+      r_.conditions.push_back(info_.name + " = " + host_torch::in_words(out.expect));
+    }
+    node_.outs.push_back(std::move(out));
+  }
+}
+
+ir::ValueId OpCall::take_result(const at::Tensor& t) {
+  if (!t.defined()) return ir::kNoValue;
+  if (std::string kind = unsupported_kind(t); !kind.empty())
+    r_.refuse(info_.name + " makes " + kind + "; only plain strided CPU tensors can be recorded");
+  StorageState* state = r_.storages.find(t);
+  if (state) {
+    const bool mine = std::any_of(fresh_.begin(), fresh_.end(), [&](auto& f) { return f.state == state; });
+    if (!mine || state->root.is(t)) return ir::kNoValue;  // an alias of something known
+  } else {
+    state = &r_.storages.add(t, &info_);
+    state->may_seal = true;
+    if (info_.uninitialized) return ir::kNoValue;
+    if (!is_own_memory(state->impl)) {
+      if (const StorageState* other = r_.storages.overlapping(*state))
+        r_.refuse(info_.name + " returns new storage over the memory of " + r_.origin(*other) +
+                  ", so writes to one cannot be told from the other");
+    }
+  }
+  Window window = window_of(t);
+  const ir::ValueId value = r_.builder.graph.add_value(window.type);
+  fresh_.push_back({state, std::move(window), value});
+  needed_ = true;
+  return value;
+}
+
+void OpCall::take_writes() {
+  for (Operand& o : operands_) {
+    if (!o.writes) continue;
+    needed_ = true;
+    if (o.tensor.storage().unsafeGetStorageImpl() != o.state->impl)
+      r_.refuse(info_.name + " gives its argument '" + info_.args[static_cast<size_t>(o.slot.arg)].name + "' other memory");
+    Window now = window_of(o.tensor);
+    if (!(now == o.window) || static_cast<int64_t>(o.state->impl->nbytes()) != o.state->size) {
+      take_resized(o, std::move(now));
+    } else if (o.state->uses == 1 && (is_plain(now.type) || now.bytes().empty())) {
+      const ir::ValueId value = r_.builder.graph.add_value(now.type);
+      node_.writes.push_back({o.slot, value});
+      plain_writes_.emplace_back(&o, value);
+    } else if (!now.bytes().empty()) {
+      written_windows_.emplace_back(o.state, now);
+    }
+  }
+  for (const auto& [state, window] : written_windows_) {
+    const StorageState* s = state;
+    if (std::find(shared_states_.begin(), shared_states_.end(), s) != shared_states_.end()) continue;
+    shared_states_.push_back(state);
+    ir::Shared group{.base = s->value, .value = r_.builder.graph.add_value(s->root.type), .views = {}};
+    for (const Operand& o : operands_) {
+      if (o.state != s) continue;
+      Window w = o.writes ? o.window : window_of(o.tensor);
+      if (!w.bytes().empty()) group.views.push_back({o.slot, w.offset - s->root.offset, std::move(w.type)});
+    }
+    node_.shared.push_back(std::move(group));
+  }
+}
+
+/// out= on a tensor of another size: the op starts from an empty tensor of the final geometry instead.
+void OpCall::take_resized(Operand& o, Window now) {
+  if (o.state->input_group >= 0 || o.state->uses > 1)
+    r_.refuse(info_.name + " resizes " + r_.origin(*o.state) + "; the caller's tensors keep their size in a recorded function");
+  const ir::ValueId before = r_.builder.empty(now.type), after = r_.builder.graph.add_value(now.type);
+  ir::Attr& attr = node_.args[static_cast<size_t>(o.slot.arg)].value;
+  if (auto* refs = std::get_if<std::vector<ir::Ref>>(&attr))
+    (*refs)[static_cast<size_t>(o.slot.item)].id = before;
+  else
+    attr = ir::Ref{before};
+  node_.writes.push_back({o.slot, after});
+  o.state->size = static_cast<int64_t>(o.state->impl->nbytes());
+  o.state->known = KnownBytes(o.state->size);
+  r_.builder.replace(*o.state, std::move(now), after);
+}
+
+void OpCall::finish_node() {
+  if (!needed_ && !info_.random && info_.returns != 0) return;
+  for (size_t i = 0; i < shared_states_.size(); ++i) {
+    shared_states_[i]->value = node_.shared[i].value;
+    shared_states_[i]->views.clear();
+  }
+  r_.builder.graph.nodes.push_back(std::move(node_));
+  for (const auto& [operand, value] : plain_writes_) r_.builder.write(*operand->state, operand->window, value);
+  for (const auto& [state, window] : written_windows_) state->known.add(window);
+  for (const Operand& o : operands_)
+    if (o.writes) {
+      o.state->address = address(o.state->impl);
+      o.state->gradient_of = -1;
+    }
+  merge_fresh();
+}
+
+/// Usually a result has memory of its own. Results that share it become windows of one value.
+void OpCall::merge_fresh() {
+  for (size_t i = 0; i < fresh_.size(); ++i) {
+    StorageState& s = *fresh_[i].state;
+    if (s.value != ir::kNoValue) continue;
+    std::vector<const Fresh*> members;
+    for (const Fresh& f : fresh_)
+      if (f.state == &s) members.push_back(&f);
+    if (members.size() == 1) {
+      r_.builder.replace(s, fresh_[i].window, fresh_[i].value);
+    } else {
+      const ir::Dtype dtype = fresh_[i].window.type.dtype;
+      s.root = {ir::contiguous(dtype, {s.size / ir::itemsize(dtype)}), 0};
+      for (const Fresh* f : members) r_.builder.write(s, f->window, f->value);
+      s.views.clear();
+      for (const Fresh* f : members) s.views.emplace_back(f->window, f->value);
+    }
+    r_.seal(s);
+  }
+}
+
+}  // namespace precast::trace

@@ -1,0 +1,129 @@
+#include "trace/op_recorder.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "host_torch/tensor_types.h"
+#include "trace/op_call.h"
+
+namespace precast::trace {
+
+void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) {
+  std::unique_lock lock(mutex_);
+  const OpInfo& info = infos_.get(op);
+  if (info.composite) {
+    const auto key = below.highestPriorityTypeId();
+    if (key == c10::DispatchKey::Undefined || !op.hasKernelForDispatchKey(key)) {
+      lock.unlock();  // its inner ops are recorded instead
+      op.redispatchBoxed(below, stack);
+      return;
+    }
+  }
+  if (refusal_) {  // fn swallowed the refusal and goes on
+    c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+    op.redispatchBoxed(below, stack);
+    return;
+  }
+  ++op_count_;
+  storages.sweep();
+  OpCall(*this, op, info, below, stack).run();
+}
+
+ir::ValueId OpRecorder::read(const at::Tensor& t, const std::string& reader) {
+  StorageState* s = storages.find(t);
+  if (!s && t.numel() == 0) s = &storages.add(t, nullptr);
+  if (!s) refuse_unknown(t, reader);
+  check_contents(*s, t, reader);
+  return builder.read(*s, t);
+}
+
+void OpRecorder::refuse(const std::string& message) {
+  if (!refusal_) refusal_.emplace(message);
+  throw *refusal_;
+}
+
+void OpRecorder::check_contents(StorageState& s, const at::Tensor& t, const std::string& reader) {
+  if (s.known.all() && s.gradient_of < 0 && s.address == address(s.impl)) return;
+  check_contents(s, window_of(t), reader);
+}
+
+void OpRecorder::check_contents(StorageState& s, const Window& w, const std::string& reader) {
+  if (s.address != address(s.impl) && !is_copy_on_write(s.impl))
+    refuse(reader + " reads " + origin(s) + ", whose memory was replaced outside of any op");
+  const std::string what = reader + " reads " + ir::to_string(w.type) + ", ";
+  if (s.gradient_of >= 0)
+    refuse(reader + " reads the gradient of " + inputs_->entries()[static_cast<size_t>(s.gradient_of)].source->name +
+           ", which depends on what the caller left there; call zero_grad() inside the recorded function before "
+           "backward(), or leave .grad alone");
+  if (s.known.contains(w)) return;
+  if (s.input_group >= 0)
+    refuse(what + "which lies outside of the memory that was passed as " + origin(s) + "; pass the whole tensor");
+  if (s.known.none())
+    refuse(what + "a tensor literal: its memory comes from " + origin(s) + " and no recorded operation wrote it, so it was "
+           "filled through a raw pointer (torch::tensor of a vector, data_ptr, accessor) or not at all. Its values would be "
+           "hard-coded: pass it as an argument (numbers and braced lists, torch::tensor({1, 2}), are fine)");
+  refuse(what + "of which recorded operations wrote only a part (its memory comes from " + origin(s) + ")");
+}
+
+void OpRecorder::refuse_unknown(const at::Tensor& t, const std::string& reader) {
+  for (const auto& e : inputs_->entries()) {
+    const at::Tensor& input = e.source->tensor;
+    if (input.defined() && input.is_leaf() && input.grad().defined() && input.grad().is_alias_of(t))
+      refuse(reader + " uses the gradient of " + e.source->name + ", but only gradients of parameters are carried over, and "
+             "those can only be accumulated into; pass it as an argument");
+  }
+  refuse(reader + " uses a tensor, " + ir::to_string(host_torch::type_of(t)) + ", that is neither an argument, nor a "
+         "parameter or buffer of a module argument, nor made inside the function: a tensor closed over (a global, a captured "
+         "local, a plain attribute of a module). It would be hard-coded into the artifact: pass it as an argument, or "
+         "register it (register_parameter, register_buffer)");
+}
+
+std::string OpRecorder::origin(const StorageState& s) const {
+  if (s.input_group >= 0) {
+    std::string names;
+    for (int m : inputs_->groups()[static_cast<size_t>(s.input_group)].members) {
+      const std::string& name = inputs_->entries()[static_cast<size_t>(m)].source->name;
+      if (names.find(name) == names.npos) names += (names.empty() ? "" : ", ") + name;
+    }
+    return names;
+  }
+  if (s.gradient_of >= 0) return "a gradient";
+  return s.maker ? s.maker->name : "outside";
+}
+
+void OpRecorder::note_foreign_op(const at::Tensor& t, const std::string& op) {
+  storages.inspect(t, [&](StorageState& s) {
+    if (s.running) return;  // a kernel's own worker thread
+    unseal(s.impl);         // let that thread go on: the refusal comes at the end
+    std::lock_guard lock(foreign_mutex_);
+    if (foreign_op_.empty()) foreign_op_ = op;
+  });
+}
+
+void OpRecorder::check_foreign() {
+  std::lock_guard lock(foreign_mutex_);
+  if (!foreign_op_.empty())
+    refuse(foreign_op_ + " ran on a recorded tensor in a thread that does not record (std::thread, OpenMP); use at::launch, "
+           "or keep other threads off these tensors during the call");
+}
+
+void OpRecorder::check_random(const std::string& when) {
+  if (random_->disturbed())
+    refuse("the default random number generator was seeded, set or used outside of recorded operations (noticed " + when +
+           "); call torch::manual_seed outside of the recorded function");
+}
+
+void OpRecorder::seal(StorageState& s) {
+  const bool literal = s.maker && s.maker->uninitialized && s.value == ir::kNoValue;  // raw writes may still come
+  if (!s.may_seal || s.sealed || literal || s.size == 0) return;
+  trace::seal(s.impl, s.number);
+  s.sealed = true;
+}
+
+void OpRecorder::unseal_all() {
+  storages.for_each_alive([](StorageState& s) {
+    if (s.sealed) unseal(s.impl);
+    s.sealed = false;
+  });
+}
+
+}  // namespace precast::trace

@@ -1,0 +1,63 @@
+// Records ops as they run: reads their operands, runs the real kernel, and tells the graph builder
+// what came out and what was written.
+#pragma once
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "precast/error.h"
+#include "trace/births.h"
+#include "trace/graph_builder.h"
+#include "trace/inputs.h"
+#include "trace/op_info.h"
+#include "trace/random_state.h"
+#include "trace/storage_table.h"
+
+namespace precast::trace {
+
+class OpRecorder {
+ public:
+  StorageTable storages;
+  GraphBuilder builder;
+  Births births;
+  std::vector<std::string> conditions;   // recorded values, in words
+  bool varies = false;                   // some op may give other last bits when run again
+
+  void attach(Inputs* inputs, RandomState* random) { inputs_ = inputs, random_ = random; }
+
+  /// Runs the op for real and records it.
+  void run(const c10::OperatorHandle&, c10::DispatchKeySet below, torch::jit::Stack*);
+
+  /// The value `t` has now; `reader` is for the message when the graph does not know it.
+  ir::ValueId read(const at::Tensor& t, const std::string& reader);
+
+  /// Remembers the first refusal, so that it stands even when fn swallows the exception, and throws it.
+  [[noreturn]] void refuse(const std::string& message);
+  const std::optional<PrecompileError>& refusal() const { return refusal_; }
+
+  /// An op of a thread that does not record touched this tensor.
+  void note_foreign_op(const at::Tensor&, const std::string& op);
+  void check_foreign();
+  void check_random(const std::string& when);
+  void seal(StorageState&);
+  void unseal_all();
+
+ private:
+  friend class OpCall;
+  [[noreturn]] void refuse_unknown(const at::Tensor&, const std::string& reader);
+  void check_contents(StorageState&, const at::Tensor&, const std::string& reader);
+  void check_contents(StorageState&, const Window&, const std::string& reader);
+  std::string origin(const StorageState&) const;
+
+  std::recursive_mutex mutex_;
+  OpInfos infos_;
+  Inputs* inputs_ = nullptr;
+  RandomState* random_ = nullptr;
+  std::optional<PrecompileError> refusal_;
+  std::mutex foreign_mutex_;
+  std::string foreign_op_;
+  uint64_t op_count_ = 0;
+};
+
+}  // namespace precast::trace

@@ -1,0 +1,129 @@
+#include "trace/recorder.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+
+#include "trace/dispatch.h"
+#include "trace/gradients.h"
+#include "trace/outcome.h"
+#include "trace/replay.h"
+
+namespace precast::trace {
+
+namespace {
+
+/// A message for an access to sealed memory, or nothing.
+std::optional<std::string> raw_access(const OpRecorder& recorder, const std::string& message) {
+  const auto number = sealed_number(message);
+  if (!number) return {};
+  const OpInfo* maker = recorder.storages.maker(*number);
+  return "memory of " + (maker ? "a tensor made by " + maker->name : std::string("an input or gradient")) +
+         " was read or written directly inside the recorded function (data_ptr, accessor, from_blob, printing), which no "
+         "operation shows. Use tensor operations, or .item() for a number";
+}
+
+class Call {
+ public:
+  Call(const Sources& sources, const Options& options)
+      : sources_(sources),
+        options_(options),
+        inputs_(sources, recorder_.storages, recorder_.builder, options.verify),
+        gradients_(inputs_, recorder_.storages) {
+    recorder_.attach(&inputs_, &random_);
+  }
+
+  /// An exception that leaves this is fn's own or a refusal.
+  Recording run(const std::function<std::vector<Leaf>()>& fn) {
+    std::vector<Leaf> results;
+    try {
+      results = call(fn);
+    } catch (const PrecompileError&) {
+      undo();
+      throw;
+    } catch (...) {
+      gradients_.commit();
+      throw;
+    }
+    try {
+      return conclude(std::move(results));
+    } catch (...) {
+      undo();
+      throw;
+    }
+  }
+
+ private:
+  std::vector<Leaf> call(const std::function<std::vector<Leaf>()>& fn) {
+    at::autocast::clear_cache();  // a weight that was cast before the call would look like a constant
+    std::exception_ptr thrown;
+    std::vector<Leaf> results;
+    {
+      RecordingScope scope(recorder_);
+      at::AutoGradMode grad_on(true);
+      prepare_seals();
+      try {
+        results = fn();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+    }
+    recorder_.unseal_all();
+    at::autocast::clear_cache();
+    if (recorder_.refusal()) throw *recorder_.refusal();
+    if (!thrown) return results;
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& e) {
+      if (auto message = raw_access(recorder_, e.what())) throw PrecompileError(*message);
+      throw;
+    }
+  }
+
+  void prepare_seals() {
+    for (const Inputs::Group& g : inputs_.groups())
+      if (options_.seal_inputs) {
+        g.state->may_seal = true;
+        recorder_.seal(*g.state);
+      }
+    for (const Gradients::Slot& slot : gradients_.slots())
+      if (slot.state) recorder_.seal(*slot.state);
+  }
+
+  Recording conclude(std::vector<Leaf> results) {
+    recorder_.check_foreign();
+    recorder_.check_random("at the end");
+    random_.release();
+    inputs_.check_unchanged();
+    gradients_.check_others();
+    Outcome outcome(recorder_, inputs_, gradients_);
+    outcome.add_results(results);
+    outcome.add_writes();
+    outcome.add_gradients();
+    outcome.check_escapes(results);
+    outcome.finish(sources_);
+    if (options_.verify) verify_by_replay(recorder_.builder.graph, inputs_, outcome, random_, recorder_.varies);
+    gradients_.commit();
+    return {std::move(recorder_.builder.graph), std::move(outcome.signature), std::move(results)};
+  }
+
+  void undo() {
+    random_.set_state(random_.start());
+    gradients_.restore();
+    inputs_.restore();
+  }
+
+  const Sources& sources_;
+  const Options options_;
+  OpRecorder recorder_;
+  Inputs inputs_;
+  Gradients gradients_;
+  RandomState random_;
+};
+
+}  // namespace
+
+Recording record(const Sources& sources, const std::function<std::vector<Leaf>()>& fn, const Options& options) {
+  return Call(sources, options).run(fn);
+}
+
+}  // namespace precast::trace

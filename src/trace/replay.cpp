@@ -1,0 +1,71 @@
+#include "trace/replay.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+
+#include "host_torch/graph_executor.h"
+#include "host_torch/tensor_types.h"
+
+namespace precast::trace {
+
+namespace {
+
+/// Same bytes element by element; -0 and 0 differ, NaN equals the same NaN.
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  const auto as_bytes = [](const at::Tensor& t) {
+    return t.resolve_conj().resolve_neg().contiguous().view(-1).view(at::kByte);
+  };
+  return a.numel() == 0 || at::equal(as_bytes(a), as_bytes(b));
+}
+
+bool nearly_same(const at::Tensor& a, const at::Tensor& b) {
+  if (!at::isFloatingType(a.scalar_type()) && !at::isComplexType(a.scalar_type())) return false;
+  const bool half = a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16;
+  return at::allclose(a, b, half ? 1e-2 : 1e-5, half ? 1e-3 : 1e-6, /*equal_nan=*/true);
+}
+
+std::string largest_difference(const at::Tensor& a, const at::Tensor& b) {
+  if (at::isComplexType(a.scalar_type())) return "";
+  const auto d = (a.to(at::kDouble) - b.to(at::kDouble)).abs().max();
+  return ", largest difference " + std::to_string(d.item<double>());
+}
+
+}  // namespace
+
+void verify_by_replay(const ir::Graph& graph, const Inputs& inputs, const Outcome& outcome, RandomState& random, bool varies) {
+  at::NoGradGuard no_grad;
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  std::vector<at::Tensor> args;
+  for (int g : outcome.input_groups) args.push_back(inputs.original(inputs.groups()[static_cast<size_t>(g)]));
+  const at::Tensor end = random.state();
+  random.set_state(random.start());
+  std::vector<at::Tensor> outputs;
+  std::string failure;
+  try {
+    outputs = host_torch::GraphExecutor(graph).run(args);
+  } catch (const std::exception& e) {
+    failure = e.what();
+  }
+  const bool same_random = at::equal(random.state(), end);
+  random.set_state(end);
+  const std::string advice =
+      ". Something inside the function has an effect that no operation shows (a value read or written through data_ptr, "
+      "accessor or another library), or an operation gives other results when it runs again";
+  if (!failure.empty())
+    throw PrecompileError("verification: the recorded graph does not run again on the same inputs: " + failure + advice);
+  if (!same_random)
+    throw PrecompileError("verification: the recorded graph does not draw the random numbers that the call drew" + advice);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Outcome::Expected& e = outcome.expected[i];
+    const at::Tensor again = e.added_to.defined() ? e.added_to + outputs[i] : outputs[i], real = e.real.detach();
+    if (same_bits(again, real)) continue;
+    // Adding twice to the caller's gradient rounds otherwise than adding the sum; some kernels vary by themselves.
+    if ((varies || e.added_to.defined()) && nearly_same(again, real)) continue;
+    throw PrecompileError("verification: " + e.what + " differs when the recorded graph runs again on the same inputs" +
+                          largest_difference(again, real) + advice);
+  }
+}
+
+}  // namespace precast::trace

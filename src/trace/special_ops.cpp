@@ -1,0 +1,98 @@
+// Ops that are recorded in a way of their own: accumulation into .grad, and the few that look at
+// their operand's storage beyond the operand's window.
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "trace/op_call.h"
+
+namespace precast::trace {
+
+namespace {
+
+ir::Attr refer(ir::ValueId id) { return ir::Ref{id}; }
+
+}  // namespace
+
+/// `grad += new` and `grad + new`, as autograd accumulates. The caller's gradient is not part of the graph: there, what
+/// is added first is the gradient.
+bool OpCall::run_accumulation() {
+  const bool in_place = info_.special == OpInfo::Special::add_;
+  if (!in_place && info_.special != OpInfo::Special::add) return false;
+  const at::Tensor grad = args()[0].toTensor(), added = args()[1].toTensor();
+  StorageState* s = r_.storages.find(grad);
+  StorageState* from = r_.storages.find(added);
+  if (!s || s->gradient_of < 0 || !from || from == s || from->gradient_of >= 0) return false;
+  if (!s->root.is(grad) || added.sizes() != grad.sizes() || added.scalar_type() != grad.scalar_type() ||
+      !args()[2].toScalar().equal(1))
+    return false;
+  r_.check_contents(*from, added, info_.name);
+  const ir::ValueId value = r_.builder.read(*from, added);
+  const bool first = s->known.none();
+  operands_.push_back({grad, s, {}, false, {}});
+  operands_.push_back({added, from, {}, false, {}});
+  if (in_place && first && s->stands_for_nothing) {
+    // Eager would keep `added` itself: 0 + -0 must stay -0.
+    stack_->erase(stack_->end() - static_cast<std::ptrdiff_t>(info_.args.size()), stack_->end());
+    stack_->emplace_back(grad);
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+    with_memory_open([&] { grad.copy_(added); });
+  } else {
+    call_kernel();
+  }
+  StorageState* target = s;
+  if (!in_place) {
+    target = &r_.storages.add(results()[0].toTensor(), &info_);
+    target->may_seal = true;
+    target->gradient_of = s->gradient_of;
+  }
+  const ir::Type type = target->root.type;
+  auto& g = r_.builder.graph;
+  ir::ValueId sum = value;
+  if (!first) {
+    sum = r_.builder.add_node("aten::add.Tensor", {{"self", refer(s->value)}, {"other", refer(value)}, {"alpha", int64_t{1}}}, type);
+  } else if (g.type(value) != type) {
+    const ir::ValueId empty = r_.builder.empty(type);
+    sum = g.add_value(type);
+    g.nodes.push_back({.op = "aten::copy_",
+                       .args = {{"self", refer(empty)}, {"src", refer(value)}, {"non_blocking", false}},
+                       .outs = {{}},
+                       .writes = {{{0, 0}, sum}},
+                       .shared = {}});
+  }
+  r_.builder.replace(*target, target->root, sum);
+  r_.seal(*target);
+  return true;
+}
+
+void OpCall::rewrite_special() {
+  const auto own_offset = [&] { return args()[0].toTensor().storage_offset(); };
+  switch (info_.special) {
+    case OpInfo::Special::as_strided_copy: {  // reads its operand's storage: a window and a clone
+      StorageState& s = *operands_[0].state;
+      const at::Tensor& self = operands_[0].tensor;
+      Window w = window_of(self);
+      w.type.sizes = std::get<std::vector<int64_t>>(node_.args[1].value);
+      w.type.strides = std::get<std::vector<int64_t>>(node_.args[2].value);
+      if (auto* offset = std::get_if<int64_t>(&node_.args[3].value)) w.offset = *offset * ir::itemsize(w.type.dtype);
+      r_.check_contents(s, w, info_.name);
+      node_.op = "aten::clone";
+      node_.args = {{"self", refer(r_.builder.read(s, w))},
+                    {"memory_format", static_cast<int64_t>(at::MemoryFormat::Contiguous)}};
+      return;
+    }
+    case OpInfo::Special::as_strided_scatter:
+      if (auto* offset = std::get_if<int64_t>(&node_.args[4].value); offset && *offset != own_offset())
+        r_.refuse(info_.name + " with an offset into its operand's storage cannot be recorded; use as_strided and copy_");
+      node_.args[4].value = {};
+      return;
+    case OpInfo::Special::zero_tensor:  // a tensor without memory that reads as zeros
+      node_.op = "aten::zeros";
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace precast::trace
