@@ -20,6 +20,9 @@ class Gradients {
   };
 
   Gradients(const Inputs&, StorageTable&);
+  ~Gradients() { restore(); }
+  Gradients(const Gradients&) = delete;
+  Gradients& operator=(const Gradients&) = delete;
 
   const std::vector<Slot>& slots() const { return slots_; }
   /// Refuses gradients of buffers and user tensors, which have no place in the artifact.

@@ -8,8 +8,6 @@ namespace precast::trace {
 
 namespace {
 
-ir::Attr refer(ir::ValueId id) { return ir::Ref{id}; }
-
 bool can_be_dropped(const ir::Node& n) {
   return n.op.starts_with("prim::") || n.op == "aten::empty_strided" || n.op == "aten::scalar_tensor";
 }
@@ -18,7 +16,12 @@ bool can_be_dropped(const ir::Node& n) {
 
 ir::ValueId GraphBuilder::add_node(std::string op, std::vector<ir::Arg> args, ir::Type result) {
   const ir::ValueId id = graph.add_value(std::move(result));
-  graph.nodes.push_back({.op = std::move(op), .args = std::move(args), .outs = {{.id = id}}, .writes = {}, .shared = {}});
+  ir::Node n;
+  n.op = std::move(op);
+  n.args = std::move(args);
+  n.outs.resize(1);
+  n.outs[0].id = id;
+  graph.nodes.push_back(std::move(n));
   return id;
 }
 

@@ -9,6 +9,8 @@
 
 namespace precast::trace {
 
+inline ir::Attr refer(ir::ValueId id) { return ir::Ref{id}; }
+
 class GraphBuilder {
  public:
   ir::Graph graph;

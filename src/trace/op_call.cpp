@@ -21,6 +21,7 @@ bool is_plain(const ir::Type& t) { return !t.conj && !t.neg && !overlaps_itself(
 }  // namespace
 
 void OpCall::run() {
+  if (r_.refusal_) return run_after_refusal();
   if (info_.resizes) return run_resize();
   if (info_.reshapes || info_.metadata_only) return run_unrecorded();
   if (info_.is_view) return run_view();
@@ -31,6 +32,23 @@ void OpCall::run() {
 void OpCall::run_unrecorded() {
   c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
   op_.redispatchBoxed(below_, stack_);
+}
+
+/// fn swallowed the refusal and goes on: what it writes must still be undone.
+void OpCall::run_after_refusal() {
+  if (info_.resizes) throw *r_.refusal_;
+  for (size_t i = 0; i < info_.args.size(); ++i) {
+    const auto take = [&](const c10::IValue& v) {
+      if (!v.isTensor() || !v.toTensor().defined() || !v.toTensor().has_storage()) return;
+      if (StorageState* s = r_.storages.find(v.toTensor()))
+        operands_.push_back({v.toTensor(), s, {}, info_.args[i].writes || info_.args[i].hidden_write, {}});
+    };
+    take(args()[i]);
+    if (info_.args[i].kind == ArgInfo::Kind::tensors && args()[i].isList())
+      for (const c10::IValue& item : args()[i].toListRef()) take(item);
+  }
+  prepare_writes();
+  call_kernel();
 }
 
 void OpCall::run_view() {

@@ -33,13 +33,14 @@ class OpCall {
 
   // The ways an op can go (accumulation and special ops: special_ops.cpp).
   void run_unrecorded();
+  void run_after_refusal();
   void run_view();
   void run_resize();
   bool run_accumulation();    // into a .grad slot; false: it is none
   void run_recorded();
 
   // Before the kernel.
-  void take_operands(c10::ArrayRef<c10::IValue> args);
+  void take_operands(c10::ArrayRef<c10::IValue>);
   ir::Attr take_operand(const at::Tensor&, const ArgInfo&, ir::Slot);
   StorageState& adopt_unknown(const at::Tensor&);
   void place_numbers();
@@ -72,8 +73,9 @@ class OpCall {
   void merge_fresh();
 
   bool happens(const ArgInfo&) const;
-  c10::ArrayRef<c10::IValue> args() const { return {stack_->data() + stack_->size() - info_.args.size(), info_.args.size()}; }
-  c10::ArrayRef<c10::IValue> results() const { return {stack_->data() + stack_->size() - info_.returns, info_.returns}; }
+  using IValues = c10::ArrayRef<c10::IValue>;
+  IValues args() const { return IValues(stack_->data() + stack_->size() - info_.args.size(), info_.args.size()); }
+  IValues results() const { return IValues(stack_->data() + stack_->size() - info_.returns, info_.returns); }
 
   OpRecorder& r_;
   const c10::OperatorHandle& op_;

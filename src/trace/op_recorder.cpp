@@ -18,11 +18,6 @@ void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, t
       return;
     }
   }
-  if (refusal_) {  // fn swallowed the refusal and goes on
-    c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
-    op.redispatchBoxed(below, stack);
-    return;
-  }
   ++op_count_;
   storages.sweep();
   OpCall(*this, op, info, below, stack).run();

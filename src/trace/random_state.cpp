@@ -55,7 +55,7 @@ at::Tensor RandomState::state() const {
 void RandomState::set_state(const at::Tensor& state) {
   c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
   std::lock_guard lock(generator_.mutex());
-  at::Generator(generator_).set_state(state);
+  generator_.set_state(state);
 }
 
 uint64_t RandomState::fingerprint() const {

@@ -22,7 +22,7 @@ class RandomState {
  private:
   uint64_t fingerprint() const;
 
-  at::Generator generator_;
+  mutable at::Generator generator_;
   at::Tensor start_;
   uint64_t seed_ = 0, last_ = 0;
   bool watching_ = false;

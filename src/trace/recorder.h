@@ -9,6 +9,7 @@
 
 #include "artifact/signature.h"
 #include "ir/graph.h"
+#include "precast/error.h"
 
 namespace precast::trace {
 

@@ -8,12 +8,6 @@
 
 namespace precast::trace {
 
-namespace {
-
-ir::Attr refer(ir::ValueId id) { return ir::Ref{id}; }
-
-}  // namespace
-
 /// `grad += new` and `grad + new`, as autograd accumulates. The caller's gradient is not part of the graph: there, what
 /// is added first is the gradient.
 bool OpCall::run_accumulation() {
