@@ -252,6 +252,7 @@ class KernelWriter {
     width_ = w_.lane < 0 ? "1" : "LANES";
     for (const Step& s : kernel_.steps)
       exprs_.visit(loops::roots(s, exprs_), [&](ExprId e) {
+        if (e == s.position || e == exprs_.index(s.at)) return;  // not computed in vectors of i64
         if (w_.lane >= 0 && w_.varies(e) && ir::itemsize(exprs_[e].dtype) == 8) width_ = "LANES / 2";
       });
     const Step& s = kernel_.steps[0];

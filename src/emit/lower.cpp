@@ -146,7 +146,7 @@ class Lower {
     }
     for (size_t p = 0; p < parts; ++p) {
       std::sort(members[p].begin(), members[p].end());
-      for (const size_t f : members[p]) out_.parts[p] += named(functions_[f]) + "\n";
+      for (const size_t f : members[p]) out_.parts[p] += indented(named(functions_[f])) + "\n";
     }
   }
 
@@ -156,6 +156,26 @@ class Lower {
     for (size_t at; (at = f.text.find("KERNEL", from)) != std::string::npos; from = at + 6)
       text += f.text.substr(from, at - from) + f.name;
     return text + f.text.substr(from);
+  }
+
+  /// Two spaces a brace.
+  static std::string indented(const std::string& text) {
+    std::string out;
+    int depth = 0;
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      const std::string_view line = std::string_view(text).substr(at, end - at);
+      int lowest = 0, change = 0;
+      for (const char c : line) {
+        if (c == '{') ++change;
+        if (c == '}') lowest = std::min(lowest, --change);
+      }
+      if (!line.empty()) out += std::string(2 * static_cast<size_t>(std::max(depth + lowest, 0)), ' ') + std::string(line);
+      out += '\n';
+      depth += change;
+      at = end + 1;
+    }
+    return out;
   }
 
   std::string address(BufferId b, int64_t offset) {
@@ -185,6 +205,7 @@ class Lower {
     if (faults) t += "precast_fault fault = {};\n";
     for (const Call& c : calls_) t += c.function < 0 ? host_call(c) : kernel_call(c);
     t += "return PRECAST_OK;\n}\nint precast_prepare(precast_frame*) { return PRECAST_OK; }\n";
+    t = indented(t);
   }
 
   std::string kernel_call(const Call& c) {

@@ -50,7 +50,7 @@ bool reduce(Lowering& l, const ir::Node& n) {
   s.reduction = kind, s.buffer = b, s.dtype = type.dtype;
   if (in.dtype == Dtype::b8 && kind == Reduction::amax) s.reduction = Reduction::any;
   if (in.dtype == Dtype::b8 && kind == Reduction::amin) s.reduction = Reduction::all;
-  l.add_step(std::move(s), in.sizes, in.strides, reduced, [&](Step& step, const Indices& index) {
+  const int i = l.add_step(std::move(s), in.sizes, in.strides, reduced, [&](Step& step, const Indices& index) {
     Indices kept;
     Index position;
     for (size_t d = 0; d < index.size(); ++d) {
@@ -65,6 +65,11 @@ bool reduce(Lowering& l, const ir::Node& n) {
     if (is_arg(kind)) step.position = l.exprs().index(position);
     step.at = linearize(kept, type.strides);
   });
+  if (i >= 0 && l.step(i).reduced.empty()) {  // of one element each
+    Step& step = l.step(i);
+    step.kind = Step::Kind::map;
+    if (is_arg(kind)) step.body = std::exchange(step.position, -1);
+  }
   return true;
 }
 
