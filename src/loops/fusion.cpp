@@ -190,6 +190,7 @@ class Fusion {
           return fusible(x) || x.kind == Step::Kind::matmul;
         }))
       return false;
+    if (k.steps[0].kind == Step::Kind::matmul && s.kind != Step::Kind::map) return false;
     for (const int a : s.after)
       if (std::find(k.ids.begin(), k.ids.end(), a) != k.ids.end()) return false;
     for (const Step& p : k.steps)
