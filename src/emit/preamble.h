@@ -35,7 +35,7 @@
 //              floor ceil trunc round (half to even) sqrt rsqrt reciprocal
 //              exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
 //              erf erfc erfinv lgamma digamma sigmoid
-// by dtype     div_floor<T> div_trunc<T> nextafter<T>: T the dtype, which halves need between steps
+// by dtype     div_floor<T> div_trunc<T> nextafter<T>: T must be given for f16 and bf16, which round between steps
 // reductions   sum(v) prod(v) amax(v) amin(v) -> scalar of the element type (NaN wins in amax, amin); any(m) all(m) -> bool
 // Not for b8: add, mul, maximum, ...; on masks use the logical or bitwise forms.
 //

@@ -119,7 +119,8 @@ std::string Writer::call(const Expr& e) {
     return "checked_" + e.name + "<" + type_name(e.dtype) + ", W>(" + args + ", " + (varying && tail ? "len" : "W") +
            ", fault)";
   }
-  const std::string text = e.name + "(" + args + ")";
+  static const std::set<std::string> kByDtype = {"div_floor", "div_trunc", "nextafter"};
+  const std::string text = e.name + (kByDtype.contains(e.name) ? "<" + type_name(e.dtype) + ">(" : "(") + args + ")";
   const bool rounds = (e.dtype == Dtype::f16 || e.dtype == Dtype::bf16) && !kExact.contains(e.name);
   return rounds ? "round_to<" + type_name(e.dtype) + ">(" + text + ")" : text;
 }
