@@ -158,7 +158,7 @@ void elu_backward(Op& op) {
   bool is_result = op.flag("is_result");
   backward(op, "self_or_result", [=](Val g, Val x) {
     Val slope = is_result ? (x + alpha * scale) * input_scale : exp(x * input_scale) * (input_scale * alpha * scale);
-    return where(le(x, 0.0), g * slope, g * scale);
+    return where(gt(x, 0.0), g * scale, g * slope);
   });
 }
 
@@ -169,7 +169,7 @@ void hardtanh(Op& op) {
 }
 void hardtanh_backward(Op& op) {
   Number low = op.number("min_val"), high = op.number("max_val");
-  backward(op, "self", [&](Val g, Val x) { return where(logical_or(le(x, low), ge(x, high)), 0.0, g); });
+  backward(op, "self", [&](Val g, Val x) { return where(logical_and(gt(x, low), lt(x, high)), g, 0.0); });
 }
 Val relu6_shifted(Val x) { return at_most(at_least(x + 3.0, 0.0), 6.0); }
 void hardsigmoid(Op& op) {
@@ -185,7 +185,7 @@ void hardswish(Op& op) {
 }
 void hardswish_backward(Op& op) {
   backward(op, "self", [](Val g, Val x) {
-    return where(le(x, -3.0), 0.0, where(lt(x, 3.0), g * (x / 3.0 + 0.5), g));
+    return where(le(x, -3.0), 0.0, where(ge(x, 3.0), g, g * (x / 3.0 + 0.5)));
   });
 }
 
@@ -199,13 +199,13 @@ void shrink_backward(Op& op, const char* grad) {
   Val g = op.val(grad), x = op.val("self");
   require_float(x);
   if (g.dtype() != x.dtype()) decline("the gradient is of another dtype");
-  op.result(0, where(within(x, l), 0.0, g));
+  op.result(0, where(logical_or(gt(x, l), lt(x, -l)), g, 0.0));
 }
 void hardshrink_backward(Op& op) { shrink_backward(op, "grad_out"); }
 void softshrink_backward(Op& op) { shrink_backward(op, "grad_output"); }
 void softshrink(Op& op) {
   double l = op.real("lambd");
-  forward(op, [=](Val x) { return where(gt(x, l), x - l, where(lt(x, -l), x + l, x * 0.0)); });
+  forward(op, [=](Val x) { return where(gt(x, l), x - l, where(lt(x, -l), x + l, where(isnan(x), x, 0.0))); });
 }
 
 void glu(Op& op) {
@@ -221,8 +221,9 @@ void glu_backward(Op& op) {
   require_float(x);
   int64_t d = wrap_dim(op.integer("dim"), x.dim()), n = x.size(d) / 2;
   Dtype c = compute_dtype(x.dtype());
-  Val g = cast(op.val("grad_output"), c), a = cast(slice(x, d, 0, n), c), s = sigmoid(cast(slice(x, d, n, n), c));
-  Val parts[] = {g * s, g * a * s * (1.0 - s)};
+  Val g = cast(op.val("grad_output"), c), a = cast(slice(x, d, 0, n), c);
+  Val s = cast(cast(sigmoid(cast(slice(x, d, n, n), c)), x.dtype()), c);  // eager keeps it in x's dtype
+  Val parts[] = {g * s, (1.0 - s) * s * a * g};
   op.result(0, cat({cast(parts[0], x.dtype()), cast(parts[1], x.dtype())}, d));
 }
 

@@ -25,6 +25,8 @@ bool gives_bool(std::string_view op) {
   return std::ranges::find(kNames, base_name(op)) != std::end(kNames);
 }
 
+const char* second_name(std::string_view op) { return base_name(op) == "pow" ? "exponent" : "other"; }
+
 bool has_alpha(std::string_view op) { return base_name(op) == "add" || base_name(op) == "sub"; }
 
 std::vector<Arg> with_alpha(std::string_view op, std::vector<Arg> args) {
@@ -121,13 +123,12 @@ Val logical_not(Val x) { return unary("logical_not", x); }
 
 Val binary(std::string_view op, Val x, Val y) {
   PRECAST_CHECK(x.dtype() == y.dtype(), "operands of " + std::string(op) + " have two dtypes");
-  return x.b->pointwise(aten(op), with_alpha(op, {{"self", ref(x)}, {"other", ref(y)}}), {x, y},
+  return x.b->pointwise(aten(op), with_alpha(op, {{"self", ref(x)}, {second_name(op), ref(y)}}), {x, y},
                         gives_bool(op) ? Dtype::b8 : x.dtype());
 }
 
 Val binary_number(std::string_view op, Val x, Number n) {
-  const char* name = base_name(op) == "pow" ? "exponent" : "other";
-  return x.b->pointwise(aten(op), with_alpha(op, {{"self", ref(x)}, {name, n.in(x.dtype())}}), {x},
+  return x.b->pointwise(aten(op), with_alpha(op, {{"self", ref(x)}, {second_name(op), n.in(x.dtype())}}), {x},
                         gives_bool(op) ? Dtype::b8 : x.dtype());
 }
 

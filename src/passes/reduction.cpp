@@ -98,23 +98,24 @@ void count_nonzero(Op& op) {
 struct Moments {
   Val mean, var;
 };
-Moments moments(Op& op) {
+Moments moments(Op& op, bool in_f64 = false) {
   Val x = op.val("self");
   if (!ir::is_float(x.dtype())) decline("not defined for integers");
   Dims dims = op.dims("dim", x);
   double correction = op.given("correction") ? op.real("correction") : 1;
   double n = 1;
   for (int64_t d : dims) n *= static_cast<double>(x.size(d));
-  Val c = cast(x, compute_dtype(x.dtype()));
+  Val c = cast(x, in_f64 ? Dtype::f64 : compute_dtype(x.dtype()));
   Val m = mean(c, dims, x.dim() > 0), d = c - m;
   Val squares = sum(d * d, dims, keepdim(op));
   if (!keepdim(op)) m = reshape(m, squares.sizes());
   return {m, squares / std::max(n - correction, 0.0)};
 }
 void var(Op& op) { op.result(0, cast(moments(op).var, op.val("self").dtype())); }
-void std_rule(Op& op) { op.result(0, cast(sqrt(moments(op).var), op.val("self").dtype())); }
+// The variance may overflow where its root does not.
+void std_rule(Op& op) { op.result(0, cast(sqrt(moments(op, true).var), op.val("self").dtype())); }
 void mean_second(Op& op, bool root) {
-  Moments m = moments(op);
+  Moments m = moments(op, root);
   Dtype d = op.val("self").dtype();
   op.result(0, cast(root ? sqrt(m.var) : m.var, d));
   op.result(1, cast(m.mean, d));
