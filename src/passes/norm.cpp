@@ -71,7 +71,9 @@ void batch_norm(Op& op, bool training) {
   }
   Dims dims = but_channels(x);
   Statistics s = statistics(x, dims, op.real("eps"));
-  op.result(0, cast(scaled(x, s.mean, s.rstd, weight, bias), input.dtype()));
+  // Eager reads the statistics back from where it saved them, rounded to that dtype.
+  auto saved = [&](size_t out, Val v) { return op.wants(out) ? computed(cast(v, op.wanted(out).dtype)) : v; };
+  op.result(0, cast(scaled(x, saved(1, s.mean), saved(2, s.rstd), weight, bias), input.dtype()));
   give(op, 1, s.mean);
   give(op, 2, s.rstd);
   double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1)), momentum = op.real("momentum");
