@@ -36,3 +36,13 @@ function(precast_plugin target room library)
     target_precompile_headers(${target} REUSE_FROM ${library})
   endif()
 endfunction()
+
+# The precompiled header that tests, demo and benchmarks share: target_precompile_headers(TARGET REUSE_FROM ...). It is
+# heavier than the library's: every user pays some seconds for templates that torch/torch.h leaves open.
+function(precast_torch_headers target)
+  file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/generated/empty.cpp" CONTENT "")
+  add_library(${target} OBJECT "${PROJECT_BINARY_DIR}/generated/empty.cpp")
+  target_compile_options(${target} PRIVATE -O1)
+  target_link_libraries(${target} PRIVATE precast::libtorch precast_warnings)
+  target_precompile_headers(${target} PRIVATE <torch/torch.h> <torch/script.h>)
+endfunction()
