@@ -16,15 +16,18 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
 demo:  ## real models: record, verify, save, load in a fresh process, compare; a table at the end
-	@tools/build.sh default precast_demo
+	@tools/build.sh default precast_demo precast
+	@tools/fetch_data.sh
 	@build/default/bin/precast_demo
 
 test:  ## all tests
 	@tools/build.sh default
+	@tools/fetch_data.sh
 	@$(ctest) build/default
 
 bench:  ## speed beside eager LibTorch, as ratios and roofline fractions
 	@tools/build.sh default precast_bench
+	@tools/fetch_data.sh
 	@build/default/bin/precast_bench
 
 fuzz:  ## random programs against eager, until it fails or is stopped
@@ -33,11 +36,13 @@ fuzz:  ## random programs against eager, until it fails or is stopped
 
 asan:  ## all tests with address and undefined-behaviour sanitizers
 	@tools/build.sh asan
+	@tools/fetch_data.sh
 	@$(ctest) build/asan
 
 test-torch:  ## all tests with another LibTorch: make test-torch TORCH=2.14.1
 	@test -n "$(TORCH)" || { echo "Which release? For example: make test-torch TORCH=2.14.1"; exit 2; }
 	@TORCH=$(TORCH) tools/build.sh default
+	@tools/fetch_data.sh
 	@$(ctest) build/default-torch-$(TORCH)
 
 format:  ## clang-format over all sources
