@@ -13,7 +13,7 @@ ctest = ctest --output-on-failure --parallel $(JOBS) --tests-regex '$(TESTS)' --
 help:  ## this list
 	@echo "precast: torch.compile and torch.compiler.precompile for C++"
 	@echo
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo:  ## real models: record, verify, save, load in a fresh process, compare; a table at the end
 	@tools/build.sh default precast_demo precast

@@ -14,7 +14,9 @@ add_compile_options(-fPIC)
 find_package(Threads REQUIRED)
 
 if(PRECAST_SANITIZE)
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  # No vptr checks: LibTorch hides some of the type information that they need.
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined
+    -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
