@@ -108,7 +108,7 @@ Json judge_training(const Workload& w, const PairPaths& paths) {
 
   const auto [train, test] = digits_split();
   for (int step = 0; step < kSteps; ++step) {
-    float losses[2];
+    float losses[2] = {};
     for (const int which : {0, 1}) {
       if (which == 0 && step >= kCompared) continue;
       optimizers[which].zero_grad();

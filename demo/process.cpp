@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -16,7 +17,7 @@ namespace {
 /// A temporary file that takes a stream of the child.
 class Sink {
  public:
-  Sink() : path_(std::filesystem::temp_directory_path() / "precast-XXXXXX") {
+  Sink() : path_((std::filesystem::temp_directory_path() / "precast-XXXXXX").string()) {
     file_ = ::mkstemp(path_.data());
     if (file_ < 0) throw std::system_error(errno, std::generic_category(), path_);
   }

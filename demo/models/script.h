@@ -14,18 +14,18 @@ def forward(self, x):
     y = torch.tanh(torch.linear(x, self.weight, self.bias))
     y[:, 0] = 0.5
     y[:, 1:5] *= self.scale
-    y[0] += torch.arange(16) * 0.25
+    y[0] += self.offsets
     return torch.softmax(y, 1), y
 )";
 
 /// The same network as kScriptSource by hand: what is traced.
 inline Tensors script_network(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                              const at::Tensor& scale) {
+                              const at::Tensor& scale, const at::Tensor& offsets) {
   using at::indexing::Slice;
   auto y = torch::tanh(torch::linear(x, weight, bias));
   y.index_put_({Slice(), 0}, 0.5);
   y.slice(1, 1, 5).mul_(scale);
-  y.select(0, 0).add_(torch::arange(16) * 0.25);
+  y.select(0, 0).add_(offsets);
   return {torch::softmax(y, 1), y};
 }
 
@@ -35,6 +35,7 @@ inline torch::jit::Module script_module() {
   m.register_parameter("weight", torch::randn({16, 12}) * 0.3, false);
   m.register_parameter("bias", torch::randn({16}), false);
   m.register_buffer("scale", torch::linspace(0.5, 2, 4));
+  m.register_buffer("offsets", torch::arange(16) * 0.25);
   return m;
 }
 inline at::Tensor script_input() {
@@ -60,9 +61,10 @@ inline AnyModule frozen_module() {
 inline AnyModule traced_module() {
   namespace tracer = torch::jit::tracer;
   auto m = script_module();
-  const auto fn = [&m](torch::jit::Stack stack) -> torch::jit::Stack {
+  const auto offsets = m.attr("offsets").toTensor().clone();  // no attribute: a constant of the trace
+  const auto fn = [&](torch::jit::Stack stack) -> torch::jit::Stack {
     const auto out = script_network(stack.at(0).toTensor(), m.attr("weight").toTensor(), m.attr("bias").toTensor(),
-                                    m.attr("scale").toTensor());
+                                    m.attr("scale").toTensor(), offsets);
     return {c10::ivalue::Tuple::create({out[0], out[1]})};
   };
   const auto traced = tracer::trace({script_input()}, fn, [](const at::Tensor&) { return std::string(); },

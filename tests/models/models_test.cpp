@@ -21,7 +21,7 @@ const Captured& captured(const std::string& name, const std::string& backend) {
 
 void check_workload(const std::string& name, const std::string& backend) {
   const Judged judged = judge(name, captured(name, backend), {.threads = 1, .environment = {}});
-  INFO(name << ", backend " << backend << ": " << judged.why);
+  INFO(name, ", backend ", backend, ": ", judged.why);
   CHECK(judged.equal);
 }
 
@@ -35,7 +35,7 @@ TEST_CASE("every real input equals eager in a fresh process, effects included") 
 TEST_CASE("digits are trained from the loaded artifact") {
   for (const char* backend : {"inductor", "eager"}) {
     const Judged trained = judge_training(captured("digits-train", backend));
-    INFO(backend << ": " << trained.why);
+    INFO(backend, ": ", trained.why);
     CHECK(trained.equal);  // the first 50 losses
     CHECK(trained.accuracy >= 0.97);
   }
@@ -44,7 +44,7 @@ TEST_CASE("digits are trained from the loaded artifact") {
 TEST_CASE("the recorded voices stream through the voice-activity detector as in eager") {
   for (const char* backend : {"inductor", "eager"}) {
     const Judged streamed = judge_stream(captured("silero", backend));
-    INFO(backend << ": " << streamed.why);
+    INFO(backend, ": ", streamed.why);
     CHECK(streamed.equal);
     CHECK(streamed.segments >= 8);  // one a voice at least
   }
