@@ -13,6 +13,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
   cmake --preset "$preset" -B "$folder" -DTORCH_DIR="$torch" ${CMAKE_ARGS:-}
   echo "$wanted" >"$stamp"
 fi
-export CCACHE_SLOPPINESS=pch_defines,time_macros
+# Precompiled headers, and results shared between clones in other folders.
+export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=true
 export NINJA_STATUS="[%f/%t, %es] "
 cmake --build "$folder" --parallel "${JOBS:-$(nproc)}" --target "${@:-all}"
