@@ -49,11 +49,14 @@ endforeach()
 
 if(NOT TARGET precast::libtorch)
   message(STATUS "LibTorch ${TORCH_VERSION}: ${TORCH_DIR}")
+  file(GLOB torch_openmp "${TORCH_DIR}/lib/libgomp*.so*")  # the runtime of its threads; wheels carry their own
+  list(APPEND torch_openmp gomp)
+  list(GET torch_openmp 0 torch_openmp)
   add_library(precast::libtorch INTERFACE IMPORTED GLOBAL)
   set_target_properties(precast::libtorch PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "${TORCH_DIR}/include;${TORCH_DIR}/include/torch/csrc/api/include"
     INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${TORCH_DIR}/include;${TORCH_DIR}/include/torch/csrc/api/include"
-    INTERFACE_LINK_LIBRARIES "${TORCH_DIR}/lib/libtorch_cpu.so;${TORCH_DIR}/lib/libc10.so"
+    INTERFACE_LINK_LIBRARIES "${TORCH_DIR}/lib/libtorch_cpu.so;${TORCH_DIR}/lib/libc10.so;${torch_openmp}"
     # A CUDA build's libtorch_cpu names libraries of CUDA, found at run time through its own path, not by the linker.
     INTERFACE_LINK_OPTIONS
       "LINKER:-rpath,${TORCH_DIR}/lib;LINKER:--no-as-needed;LINKER:--unresolved-symbols=ignore-in-shared-libs")

@@ -272,7 +272,7 @@ class RunnableBase {
   void unload() const {}
 
   const std::string& backend() const { return core_->backend(); }
-  const std::string& metadata() const { return core_->metadata(); }  ///< JSON
+  std::string metadata() const { return core_->metadata(); }  ///< JSON
 
  protected:
   explicit RunnableBase(RunnablePtr core) : core_(std::move(core)) {}

@@ -58,7 +58,7 @@ class Runnable {
   [[noreturn]] virtual void refuse_result(const std::string& asked) const = 0;
 
   virtual const std::string& backend() const = 0;
-  virtual const std::string& metadata() const = 0;  // JSON
+  virtual std::string metadata() const = 0;  // JSON
 };
 using RunnablePtr = std::shared_ptr<const Runnable>;
 

@@ -1,0 +1,283 @@
+// One capture: records the call, completes the signature with the calling convention, lowers and writes the pair.
+#include <c10/util/Type.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "api/options_check.h"
+#include "artifact/build.h"
+#include "artifact/pair.h"
+#include "artifact/spec.h"
+#include "emit/lower.h"
+#include "host_torch/module_tensors.h"
+#include "passes/passes.h"
+#include "precast/detail/core.h"
+#include "trace/recorder.h"
+#include "util/errors.h"
+
+namespace precast::detail {
+
+namespace {
+
+using artifact::Signature;
+using artifact::UserLeaf;
+
+ir::Attr value_of(const Leaf& leaf) {
+  switch (leaf.kind) {
+    case Kind::boolean:
+      return leaf.integer != 0;
+    case Kind::integer:
+      return leaf.integer;
+    case Kind::real:
+      return leaf.real;
+    case Kind::string:
+      return std::string(leaf.text, static_cast<size_t>(leaf.length));
+    default:
+      return {};
+  }
+}
+
+/// What the caller passes, in the words of the recorder and of the signature.
+class Call {
+ public:
+  explicit Call(const Arguments& a)
+      : arguments_(a), tensors_(host_torch::module_tensors({a.modules.data(), a.modules.size()})) {
+    places_ = argument_places();
+    intern();
+    for (size_t i = 0; i < a.leaves.size(); ++i)
+      if (a.leaves[i].kind == Kind::tensor) sources_.user.push_back({*a.leaves[i].tensor, places_[i]});
+    sources_.module_identities = [modules = a.modules] {
+      std::vector<const void*> identities;
+      for (const auto& t : host_torch::module_tensors({modules.data(), modules.size()}))
+        identities.push_back(t.tensor.unsafeGetTensorImpl());
+      return identities;
+    };
+    for (const auto& t : tensors_) sources_.module_slot_names.push_back(qualified(t));
+  }
+
+  const trace::Sources& sources() const { return sources_; }
+
+  /// The recorder fills in what it saw; this adds what the caller said.
+  void complete(Signature& s) const {
+    s.num_positional_args = arguments_.positional;
+    s.module_positions.assign(arguments_.module_positions.begin(), arguments_.module_positions.end());
+    s.slots = slots_;
+    s.in_spec = arguments_.spec;
+    PRECAST_CHECK(s.params.size() == sources_.params.size() && s.buffers.size() == sources_.buffers.size() &&
+                      s.leaves.size() == sources_.user.size(),
+                  "the recorder returned another number of sources than it was given");
+    for (size_t i = 0; i < s.params.size(); ++i) s.params[i].name = names_[i];
+    for (size_t i = 0; i < s.buffers.size(); ++i) s.buffers[i].name = names_[s.params.size() + i];
+    std::vector<UserLeaf> leaves;
+    auto recorded = s.leaves.begin();
+    for (size_t i = 0; i < arguments_.leaves.size(); ++i) {
+      const Leaf& leaf = arguments_.leaves[i];
+      UserLeaf& out = leaves.emplace_back();
+      if (leaf.kind == Kind::tensor) out = *recorded++;
+      out.kind = static_cast<UserLeaf::Kind>(leaf.kind);
+      out.where = places_[i];
+      if (leaf.kind != Kind::tensor) out.value = value_of(leaf);
+    }
+    s.leaves = std::move(leaves);
+  }
+
+ private:
+  std::string qualified(const host_torch::ModuleTensor& t) const {
+    return arguments_.modules.size() > 1 ? "m" + std::to_string(t.module) + "." + t.name : t.name;
+  }
+
+  /// Each tensor once, by identity: parameters, then buffers.
+  void intern() {
+    std::unordered_map<const void*, size_t> place;
+    std::vector<size_t> params, buffers;
+    for (size_t i = 0; i < tensors_.size(); ++i)
+      if (place.emplace(tensors_[i].tensor.unsafeGetTensorImpl(), i).second)
+        (tensors_[i].is_buffer ? buffers : params).push_back(i);
+    std::unordered_map<size_t, int> index;
+    const auto add = [&](size_t i, std::vector<trace::Source>& to, const char* kind) {
+      index.emplace(i, static_cast<int>(names_.size()));
+      names_.push_back(qualified(tensors_[i]));
+      to.push_back({tensors_[i].tensor, kind + (" '" + names_.back() + "'")});
+    };
+    for (size_t i : params) add(i, sources_.params, "parameter");
+    for (size_t i : buffers) add(i, sources_.buffers, "buffer");
+    for (const auto& t : tensors_)
+      slots_.push_back({t.name, t.module, t.is_buffer, index.at(place.at(t.tensor.unsafeGetTensorImpl()))});
+  }
+
+  std::vector<std::string> argument_places() const {
+    std::vector<std::string> places;
+    const artifact::Tree tree = artifact::parse_tree(arguments_.spec);
+    int position = 0;
+    const auto& modules = arguments_.module_positions;
+    for (const artifact::Tree& argument : tree.children) {
+      while (std::find(modules.begin(), modules.end(), position) != modules.end()) ++position;
+      for (std::string& place : artifact::leaf_places(argument, "argument " + std::to_string(position)))
+        places.push_back(std::move(place));
+      ++position;
+    }
+    return places;
+  }
+
+  const Arguments& arguments_;
+  std::vector<host_torch::ModuleTensor> tensors_;
+  std::vector<std::string> places_, names_;  // of the leaves; of the interned tensors
+  std::vector<artifact::ModuleSlot> slots_;
+  trace::Sources sources_;
+};
+
+/// Parameters and buffers that no write of the artifact reaches: what depends on them alone may be prepared.
+std::vector<bool> constant_inputs(const Signature& s) {
+  const int bound = static_cast<int>(s.params.size() + s.buffers.size());
+  const auto written = [&](int source) {
+    return std::any_of(s.writes.begin(), s.writes.end(), [&](const auto& w) { return w.source == source; });
+  };
+  std::vector<bool> constant;
+  for (const artifact::GraphInput& input : s.graph_inputs) {
+    bool is = input.source < bound && !written(input.source);
+    for (const artifact::Alias& alias : s.aliases)
+      if (alias.shared && (alias.a == input.source || alias.b == input.source))
+        is = is && alias.a < bound && alias.b < bound && !written(alias.a) && !written(alias.b);
+    constant.push_back(is);
+  }
+  return constant;
+}
+
+std::string in_words(const std::exception& e) {
+  const std::string type = c10::demangle(typeid(e).name());
+  return type + ": " + e.what();
+}
+
+}  // namespace
+
+struct CaptureCore::State {
+  LowerOptions options;
+  PairPaths paths;
+  std::optional<trace::Recording> recording;
+  std::optional<artifact::PairBytes> built;
+  std::vector<std::string> errors;
+  bool spent = false;
+
+  void require_open(const char* what) const {
+    if (spent)
+      throw PrecompileError(std::string(what) +
+                            ": this capture is spent; a capture is single-use, so make another one "
+                            "with precast::capture()");
+  }
+  void require_call(const char* what) const {
+    require_open(what);
+    if (!recording)
+      throw PrecompileError(std::string(what) +
+                            ": the capture made no call, so there is nothing to write; call it once as "
+                            "you would call fn");
+  }
+
+  const artifact::PairBytes& build() {
+    if (built) return *built;
+    const Signature& signature = recording->signature;
+    const artifact::ComposeOptions compose{options.symbol, options.isa};
+    if (options.backend == "eager") {
+      built = artifact::build_pair(signature, recording->graph, nullptr, compose);
+    } else {
+      ir::Graph core = recording->graph;
+      passes::to_core(core);
+      emit::LowerConfig config;
+      config.constant_inputs = constant_inputs(signature);
+      emit::Emitted emitted = emit::lower(core, config);
+      built = artifact::build_pair(signature, recording->graph, &emitted, compose);
+    }
+    return *built;
+  }
+  void write() {
+    const artifact::PairBytes& pair = build();
+    artifact::write_pair(paths.artifact_path, paths.cache_path, pair.code, pair.cache);
+  }
+};
+
+CaptureCore::CaptureCore(LowerOptions options) : state_(std::make_unique<State>()) {
+  api::check(options);
+  state_->options = std::move(options);
+}
+CaptureCore::CaptureCore(PairPaths paths, LowerOptions options) : CaptureCore(std::move(options)) {
+  api::check(paths);
+  state_->paths = std::move(paths);
+}
+CaptureCore::~CaptureCore() = default;
+CaptureCore::CaptureCore(CaptureCore&&) noexcept = default;
+CaptureCore& CaptureCore::operator=(CaptureCore&&) noexcept = default;
+
+void CaptureCore::record(const Arguments& arguments, const std::function<void(const ResultSink&)>& run) {
+  State& s = *state_;
+  s.require_open("call");
+  if (s.recording)
+    throw PrecompileError(
+        "call: a make_fx capture takes exactly one call, and this one has been made; make another "
+        "capture for another call");
+  const Call call(arguments);
+  torch::jit::GraphOptimizerEnabledGuard no_optimizer(false);  // its passes run operators of their own
+  std::string out_spec;
+  const auto fn = [&] {
+    std::vector<trace::Leaf> leaves;
+    run([&](const Leaves& result, const std::string& spec) {
+      out_spec = spec;
+      for (const Leaf& leaf : result) {
+        trace::Leaf& out = leaves.emplace_back();
+        out.is_tensor = leaf.kind == Kind::tensor;
+        if (out.is_tensor)
+          out.tensor = *leaf.tensor;
+        else
+          out.value = value_of(leaf);
+      }
+    });
+    return leaves;
+  };
+  trace::Options options;
+  options.verify = s.options.verify;
+  options.seal_inputs = s.options.seal_inputs;
+  try {
+    trace::Recording recording = trace::record(call.sources(), fn, options);
+    call.complete(recording.signature);
+    recording.signature.out_spec = out_spec;
+    recording.signature.backend = s.options.backend;
+    recording.signature.tracer = s.options.tracer.name();
+    recording.results.clear();  // the caller's
+    s.recording = std::move(recording);
+  } catch (const std::exception& e) {
+    const std::string error = in_words(e);
+    if (std::find(s.errors.begin(), s.errors.end(), error) == s.errors.end()) s.errors.push_back(error);
+    throw;
+  }
+}
+
+Pair CaptureCore::pair() {
+  state_->require_call("precompile");
+  const artifact::PairBytes& built = state_->build();
+  return {built.code, built.cache};
+}
+
+void CaptureCore::save() {
+  state_->require_call("save");
+  state_->write();
+}
+
+void CaptureCore::finish() {
+  State& s = *state_;
+  s.require_open("finish");
+  s.spent = true;
+  if (!s.recording)
+    throw PrecompileError(
+        "finish: the capture made no call, so there is nothing to write; call it once as you would "
+        "call fn");
+  s.write();
+}
+
+PrecompileSummary CaptureCore::summary() const {
+  PrecompileSummary summary;
+  const int calls = state_->recording ? 1 : 0;
+  summary.frames = summary.guarded_codes = summary.backend_graphs = calls;
+  summary.capture_errors = state_->errors;
+  return summary;
+}
+
+}  // namespace precast::detail

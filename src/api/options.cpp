@@ -1,0 +1,51 @@
+#include "precast/options.h"
+
+#include <ATen/core/ivalue.h>
+
+#include "api/options_check.h"
+#include "artifact/isa.h"
+
+namespace precast {
+
+Tracer::Tracer(std::string_view name) {
+  if (name == "dynamo")
+    throw NotImplementedError("tracer 'dynamo' is planned and not there yet; use MakeFxTracer{} or \"make_fx\"");
+  if (name != "make_fx")
+    throw std::invalid_argument("tracer must be 'make_fx' or 'dynamo', got '" + std::string(name) + "'");
+}
+
+namespace api {
+
+namespace {
+
+bool is_identifier(std::string_view s) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !s.empty() && letter(s[0]) && std::all_of(s.begin(), s.end(), [&](char c) { return letter(c) || digit(c); });
+}
+
+}  // namespace
+
+void check(const LowerOptions& options) {
+  if (options.backend != "inductor" && options.backend != "eager")
+    throw std::invalid_argument("backend must be 'inductor' or 'eager', got '" + options.backend + "'");
+  if (!is_identifier(options.symbol))
+    throw std::invalid_argument("symbol must be a C identifier such as 'precast_model', got '" + options.symbol + "'");
+  artifact::resolve_isas(options.isa);
+}
+
+void check(const PairPaths& paths) {
+  if (paths.artifact_path.empty())
+    throw std::invalid_argument("artifact_path is empty; name the file for the C++ text");
+  if (paths.cache_path.empty()) throw std::invalid_argument("cache_path is empty; name the file for the cache");
+  std::error_code error;
+  const auto same = std::filesystem::weakly_canonical(std::filesystem::absolute(paths.artifact_path), error) ==
+                    std::filesystem::weakly_canonical(std::filesystem::absolute(paths.cache_path), error);
+  if (same || std::filesystem::equivalent(paths.artifact_path, paths.cache_path, error))
+    throw std::invalid_argument("artifact_path and cache_path name one file, '" + paths.artifact_path.string() +
+                                "'; the text and the cache are two");
+}
+
+}  // namespace api
+
+}  // namespace precast

@@ -1,0 +1,338 @@
+// A loaded artifact behind the public templates: matches models, describes arguments, runs, delivers.
+#include <mutex>
+
+#include "api/structure_nodes.h"
+#include "host_torch/describe.h"
+#include "host_torch/effects.h"
+#include "host_torch/host.h"
+#include "host_torch/module_tensors.h"
+#include "precast/detail/core.h"
+#include "precast/error.h"
+#include "runtime/artifact.h"
+#include "util/errors.h"
+#include "util/warn.h"
+
+namespace precast::detail {
+
+/// Interned module tensors, parameters then buffers.
+class Binding {
+ public:
+  std::vector<at::Tensor> tensors;
+};
+
+class Snapshot {
+ public:
+  struct Weights {
+    std::vector<at::Tensor> read;  // copies; the live tensor where the artifact writes it
+    std::unique_ptr<char[]> memory;
+    char* prepared = nullptr;
+  };
+  std::shared_ptr<const Binding> live;
+  mutable std::mutex mutex;
+  std::shared_ptr<const Weights> weights;
+};
+
+namespace {
+
+using artifact::Signature;
+using artifact::UserLeaf;
+using host_torch::CallHost;
+
+constexpr size_t kAlignment = 64;
+
+std::vector<Kind> argument_kinds(const Signature& s) {
+  std::vector<Kind> kinds;
+  for (const UserLeaf& leaf : s.leaves) kinds.push_back(static_cast<Kind>(leaf.kind));
+  return kinds;
+}
+
+/// Without a recorded structure the leaves stand side by side.
+artifact::Tree argument_tree(const Signature& s) {
+  if (s.in_spec) return artifact::parse_tree(*s.in_spec);
+  artifact::Tree tree;
+  tree.kind = artifact::Tree::Kind::tuple;
+  tree.children.resize(s.leaves.size());
+  return tree;
+}
+
+std::vector<Kind> result_kinds(const Signature& s) {
+  std::vector<Kind> kinds;
+  for (const artifact::Result& r : s.results)
+    kinds.push_back(r.kind < artifact::Result::Kind::output ? static_cast<Kind>(r.kind) : Kind::tensor);
+  return kinds;
+}
+
+precast_leaf describe_leaf(const Leaf& leaf) {
+  precast_leaf out{};
+  out.kind = static_cast<precast_i32>(leaf.kind);
+  switch (leaf.kind) {
+    case Kind::none:
+      break;
+    case Kind::boolean:
+    case Kind::integer:
+      out.i = leaf.integer;
+      break;
+    case Kind::real:
+      out.d = leaf.real;
+      break;
+    case Kind::string:
+      out.s = leaf.text;
+      out.length = leaf.length;
+      break;
+    case Kind::tensor:
+      host_torch::describe(*leaf.tensor, out.t);
+      break;
+  }
+  return out;
+}
+
+class LoadedRunnable final : public Runnable {
+ public:
+  explicit LoadedRunnable(runtime::ArtifactPtr artifact)
+      : artifact_(std::move(artifact)),
+        signature_(artifact_->signature()),
+        host_(*artifact_),
+        exclusive_gradients_(host_torch::exclusive_gradients(signature_)),
+        arguments_(argument_tree(signature_), argument_kinds(signature_)),
+        results_(artifact::parse_tree(signature_.out_spec), result_kinds(signature_)) {
+    written_.resize(signature_.params.size() + signature_.buffers.size() + signature_.leaves.size());
+    for (const artifact::WriteBack& w : signature_.writes) written_.at(static_cast<size_t>(w.source)) = true;
+    for (const artifact::Result& r : signature_.results)
+      if (r.required_grad) {
+        warn(
+            "a result of this artifact requires grad in eager and does not here: gradients flow inside fn only. "
+            "Run the backward in fn, or detach what fn returns.");
+        break;
+      }
+  }
+
+  void call(const Arguments& a, std::span<ResultLeaf> results) const override {
+    Tensors live;
+    if (std::equal(a.module_positions.begin(), a.module_positions.end(), signature_.module_positions.begin(),
+                   signature_.module_positions.end()))  // otherwise the driver refuses it by name
+      find_tensors({a.modules.data(), a.modules.size()}, live);
+    run(live, nullptr, a, results);
+  }
+  void call(const Binding& b, const Arguments& a, std::span<ResultLeaf> results) const override {
+    run(pointers_to(b.tensors), nullptr, with_modules(a), results);
+  }
+  void call(const Snapshot& s, const Arguments& a, std::span<ResultLeaf> results) const override {
+    std::shared_ptr<const Snapshot::Weights> weights;
+    {
+      std::lock_guard lock(s.mutex);
+      weights = s.weights;
+    }
+    run(pointers_to(s.live->tensors), weights.get(), with_modules(a), results);
+  }
+
+  std::shared_ptr<const Binding> bind(std::span<const ModuleRef> modules) const override {
+    if (modules.size() != signature_.module_positions.size())
+      throw PrecompileError("bind: expected " + std::to_string(signature_.module_positions.size()) +
+                            " modules, found " + std::to_string(modules.size()) +
+                            ". Pass all modules of the captured call, in their order.");
+    return match(modules);
+  }
+  std::shared_ptr<Snapshot> freeze(std::span<const ModuleRef> modules) const override {
+    auto snapshot = std::make_shared<Snapshot>();
+    snapshot->live = bind(modules);
+    refresh(*snapshot);
+    return snapshot;
+  }
+  void refresh(Snapshot& s) const override {
+    auto weights = std::make_shared<Snapshot::Weights>();
+    for (size_t i = 0; i < s.live->tensors.size(); ++i)
+      weights->read.push_back(written_[i] ? s.live->tensors[i] : copy_of(s.live->tensors[i]));
+    if (const auto bytes = static_cast<size_t>(artifact_->prepared_bytes())) {
+      weights->memory.reset(new char[bytes + kAlignment]);
+      const auto address = reinterpret_cast<uintptr_t>(weights->memory.get());
+      weights->prepared = weights->memory.get() + (kAlignment - address % kAlignment) % kAlignment;
+      CallHost host(host_);
+      c10::SmallVector<precast_tensor, 16> bound = describe_all(pointers_to(weights->read));
+      precast_call call{};
+      call.n_bound = static_cast<precast_i32>(bound.size());
+      call.bound = bound.data();
+      if (const int code = artifact_->prepare(host.abi(), call, weights->prepared)) host.raise(code);
+    }
+    std::lock_guard lock(s.mutex);
+    s.weights = std::move(weights);
+  }
+
+  std::span<const Node> result_structure() const override { return results_.nodes(); }
+  size_t result_leaves() const override { return signature_.results.size(); }
+  std::span<const Node> argument_structure(int i) const override {
+    return signature_.in_spec ? arguments_.child(i) : std::span<const Node>();
+  }
+  void check_arguments(int positional, std::span<const int> module_positions) const override {
+    if (positional != signature_.num_positional_args)
+      throw PrecompileError("load: the artifact takes " + std::to_string(signature_.num_positional_args) +
+                            " arguments, the signature asked for has " + std::to_string(positional));
+    for (int i = 0; i < positional; ++i) {
+      const auto names = [i](const auto& list) { return std::find(list.begin(), list.end(), i) != list.end(); };
+      if (names(module_positions) != names(signature_.module_positions))
+        throw PrecompileError("load: argument " + std::to_string(i) + " is " +
+                              (names(signature_.module_positions) ? "a module" : "no module") +
+                              " in the artifact, and is " + (names(module_positions) ? "one" : "none") +
+                              " in the signature asked for");
+    }
+  }
+  void refuse_argument(int positional, const std::string& asked) const override {
+    throw PrecompileError("load: argument " + std::to_string(positional) + " is " + asked +
+                          " in the signature asked for; the artifact takes the arguments " +
+                          signature_.in_spec.value_or("(unknown)") + kinds_in_words(argument_kinds(signature_)));
+  }
+  void refuse_result(const std::string& asked) const override {
+    throw PrecompileError("load: the result is " + asked + " in the signature asked for; the artifact returns " +
+                          signature_.out_spec + kinds_in_words(result_kinds(signature_)));
+  }
+  const std::string& backend() const override { return signature_.backend; }
+  std::string metadata() const override { return artifact::to_json(artifact_->metadata()); }
+
+ private:
+  using Tensors = c10::SmallVector<const at::Tensor*, 16>;
+  /// A model whose structure was found right.
+  struct Known {
+    host_torch::ModuleImprint imprint;
+    std::vector<int> place;             // of each interned tensor in the imprint's walk, or -1:
+    std::vector<at::Tensor> constants;  // it is this one
+  };
+
+  static std::string kinds_in_words(const std::vector<Kind>& kinds) {
+    static const char* const names[] = {"None", "bool", "int", "float", "str", "tensor"};
+    std::string out;
+    for (Kind k : kinds) out += (out.empty() ? ", leaves: " : ", ") + std::string(names[static_cast<size_t>(k)]);
+    return out;
+  }
+
+  static at::Tensor copy_of(const at::Tensor& t) {
+    at::NoGradGuard no_grad;
+    return t.detach().clone();
+  }
+
+  static Tensors pointers_to(const std::vector<at::Tensor>& tensors) {
+    Tensors out;
+    for (const at::Tensor& t : tensors) out.push_back(&t);
+    return out;
+  }
+
+  static c10::SmallVector<precast_tensor, 16> describe_all(const Tensors& tensors) {
+    c10::SmallVector<precast_tensor, 16> out(tensors.size());
+    for (size_t i = 0; i < tensors.size(); ++i) host_torch::describe(*tensors[i], out[i]);
+    return out;
+  }
+
+  /// The model seen last needs no second look at its structure, only at its identities.
+  void find_tensors(std::span<const ModuleRef> modules, Tensors& out) const {
+    if (modules.empty()) return;
+    std::shared_ptr<const Known> known;
+    {
+      std::lock_guard lock(known_mutex_);
+      known = known_;
+    }
+    Tensors at;
+    if (!known || !known->imprint.matches(modules, at)) {
+      known = look_at(modules);
+      at.clear();
+      known->imprint.matches(modules, at);
+      std::lock_guard lock(known_mutex_);
+      known_ = known;
+    }
+    for (size_t i = 0; i < known->place.size(); ++i)
+      out.push_back(known->place[i] < 0 ? &known->constants[i] : at[static_cast<size_t>(known->place[i])]);
+  }
+
+  std::shared_ptr<const Known> look_at(std::span<const ModuleRef> modules) const {
+    const auto binding = match(modules);
+    auto known = std::make_shared<Known>(Known{host_torch::ModuleImprint(modules), {}, {}});
+    for (const at::Tensor& t : binding->tensors) {
+      known->place.push_back(known->imprint.place(t));
+      known->constants.push_back(known->place.back() < 0 ? t : at::Tensor());
+    }
+    return known;
+  }
+
+  std::shared_ptr<const Binding> match(std::span<const ModuleRef> modules) const {
+    const auto listed = host_torch::module_tensors(modules);
+    std::vector<precast_named> entries(listed.size());
+    for (size_t i = 0; i < listed.size(); ++i) {
+      entries[i].name = listed[i].name.c_str();
+      entries[i].module = listed[i].module;
+      entries[i].is_buffer = listed[i].is_buffer;
+      host_torch::describe(listed[i].tensor, entries[i].tensor);
+    }
+    const size_t n = signature_.params.size() + signature_.buffers.size();
+    std::vector<int> entry_of(n);
+    CallHost host(host_);
+    if (const int code =
+            artifact_->check_modules(host.abi(), entries.data(), static_cast<int>(entries.size()), entry_of.data()))
+      host.raise(code);
+    auto binding = std::make_shared<Binding>();
+    for (int entry : entry_of) binding->tensors.push_back(listed[static_cast<size_t>(entry)].tensor);
+    return binding;
+  }
+
+  /// Arguments of a bound call as if the modules stood at their positions.
+  Arguments with_modules(const Arguments& a) const {
+    Arguments out;
+    out.positional = a.positional + static_cast<int>(signature_.module_positions.size());
+    out.module_positions.assign(signature_.module_positions.begin(), signature_.module_positions.end());
+    out.leaves = a.leaves;
+    out.spec = a.spec;
+    return out;
+  }
+
+  void run(const Tensors& live, const Snapshot::Weights* frozen, const Arguments& a,
+           std::span<ResultLeaf> results) const {
+    c10::SmallVector<precast_leaf, 8> leaves;
+    Tensors sources = live;
+    for (const Leaf& leaf : a.leaves)
+      if (leaf.kind == Kind::tensor) sources.push_back(leaf.tensor);
+    for (const artifact::WriteBack& w : signature_.writes) {  // a copy-on-write storage becomes its own first
+      const auto source = static_cast<size_t>(w.source);
+      if (source < sources.size() && sources[source]->defined() && sources[source]->has_storage())
+        sources[source]->mutable_data_ptr();
+    }
+    for (const Leaf& leaf : a.leaves) leaves.push_back(describe_leaf(leaf));
+    auto bound = describe_all(frozen ? pointers_to(frozen->read) : live);
+    c10::SmallVector<precast_tensor, 8> outputs(artifact_->metadata().outputs.size());
+
+    CallHost host(host_);
+    precast_call call{};
+    call.n_positional = a.positional;
+    call.n_modules = static_cast<precast_i32>(a.module_positions.size());
+    call.module_positions = a.module_positions.data();
+    call.in_spec = a.spec;
+    call.n_leaves = static_cast<precast_i32>(leaves.size());
+    call.leaves = leaves.data();
+    call.n_bound = static_cast<precast_i32>(bound.size());
+    call.bound = bound.data();
+    call.prepared = frozen ? frozen->prepared : nullptr;
+    call.outputs = outputs.data();
+    if (const int code = artifact_->call(host.abi(), call)) host.raise(code);
+
+    const host_torch::SourceTensors all(sources.data(), sources.size());
+    host_torch::mark_written(signature_, all);
+    host_torch::deliver_gradients(signature_, exclusive_gradients_, all, outputs.data());
+    host_torch::pack_results(signature_, all, outputs.data(), results);
+  }
+
+  runtime::ArtifactPtr artifact_;
+  const Signature& signature_;
+  host_torch::TorchHost host_;
+  std::vector<char> exclusive_gradients_;
+  api::StructureNodes arguments_, results_;
+  std::vector<char> written_;  // by source
+  mutable std::mutex known_mutex_;
+  mutable std::shared_ptr<const Known> known_;
+};
+
+}  // namespace
+
+RunnablePtr load(const PairPaths& paths) {
+  return std::make_shared<LoadedRunnable>(runtime::load(paths.artifact_path, paths.cache_path));
+}
+
+RunnablePtr load_from_memory(const Pair& pair) {
+  return std::make_shared<LoadedRunnable>(runtime::load_from_memory(pair.code, pair.cache));
+}
+
+}  // namespace precast::detail

@@ -1,0 +1,144 @@
+#include "host_torch/host.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/from_blob.h>
+
+#include "host_torch/parallel.h"
+#include "host_torch/tensor_types.h"
+#include "ir/print.h"
+#include "precast/error.h"
+#include "util/errors.h"
+
+namespace precast::host_torch {
+
+namespace {
+
+/// Twice what one call returns: a caller may hold one result while the next is made.
+size_t recycled_bytes(const artifact::Metadata& metadata) {
+  int64_t bytes = 0;
+  for (const ir::Type& type : metadata.outputs) bytes += type.span_bytes();
+  return static_cast<size_t>(2 * bytes);
+}
+
+bool is_whole(const artifact::GraphInput& input, const ir::Type& type, const at::Tensor& source) {
+  return input.offset_bytes == 0 && source.sizes() == at::IntArrayRef(type.sizes) &&
+         source.scalar_type() == static_cast<at::ScalarType>(type.dtype);
+}
+
+}  // namespace
+
+TorchHost::TorchHost(const runtime::Artifact& artifact)
+    : artifact_(artifact),
+      memory_(recycled_bytes(artifact.metadata())),
+      executors_(artifact.metadata().host_ops.size() + 1) {}
+
+const GraphExecutor& TorchHost::executor(int index) const {
+  Lazy& lazy = executors_.at(static_cast<size_t>(index + 1));
+  std::call_once(lazy.made, [&] {
+    const std::string& text =
+        index < 0 ? artifact_.text().graph : artifact_.metadata().host_ops[static_cast<size_t>(index)].graph;
+    lazy.executor = std::make_unique<GraphExecutor>(ir::parse(text));
+  });
+  return *lazy.executor;
+}
+
+CallHost::CallHost(const TorchHost& torch)
+    : torch_(torch),
+      abi_{PRECAST_ABI_VERSION,
+           sizeof(precast_host),
+           0,
+           this,
+           &allocate,
+           &parallel_for,
+           &host_op,
+           &fail,
+           at::in_parallel_region() ? 1 : at::get_num_threads(),
+           0} {}
+
+template <class F>
+int CallHost::guarded(F&& f) {
+  try {
+    f();
+    return 0;
+  } catch (...) {
+    failure_ = std::current_exception();
+    return 1;
+  }
+}
+
+void CallHost::raise(int code) {
+  if (failure_) std::rethrow_exception(failure_);
+  switch (code) {
+    case PRECAST_INTERNAL:
+      throw InternalError("precast: " + message_);
+    default:
+      throw PrecompileError(message_);
+  }
+}
+
+void CallHost::fail(void* self, precast_i32, const char* message) { static_cast<CallHost*>(self)->message_ = message; }
+
+void CallHost::give(at::Tensor t, precast_tensor& to) {
+  to.data = t.mutable_data_ptr();
+  to.handle = t.unsafeGetTensorImpl();
+  made_.push_back(std::move(t));
+}
+
+at::Tensor result_tensor(const precast_tensor& t) {
+  return at::Tensor(c10::intrusive_ptr<at::TensorImpl>::reclaim_copy(static_cast<at::TensorImpl*>(t.handle)));
+}
+
+int CallHost::allocate(void* self, precast_tensor* t) {
+  auto& host = *static_cast<CallHost*>(self);
+  return host.guarded([&] { host.give(host.torch_.memory().allocate(*t), *t); });
+}
+
+int CallHost::host_op(void* self, precast_i32 index, void* const* in, void** out) {
+  auto& host = *static_cast<CallHost*>(self);
+  return host.guarded([&] { index < 0 ? host.run_graph(in, out) : host.run_host_op(index, in, out); });
+}
+
+void CallHost::run_graph(void* const* in, void** out) {
+  const GraphExecutor& executor = torch_.executor(-1);
+  const ir::Graph& g = executor.graph();
+  const auto& specs = torch_.artifact().signature().graph_inputs;
+  std::vector<at::Tensor> inputs, sources;
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    const auto& source = *static_cast<const at::Tensor*>(static_cast<const precast_tensor*>(in[i])->handle);
+    const ir::Type& type = g.type(g.inputs[i]);
+    inputs.push_back(is_whole(specs[i], type, source) ? source : window(source, specs[i].offset_bytes, type));
+    sources.push_back(source);
+  }
+  std::vector<at::Tensor> outputs = executor.run(inputs);
+  // Each result is an object on memory of its own: what aliases in eager is described by the results, not here.
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto shares = [&](const at::Tensor& t) { return t.is_alias_of(outputs[i]); };
+    if (std::any_of(sources.begin(), sources.end(), shares) ||
+        std::any_of(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), shares))
+      outputs[i] = clone_bytes(outputs[i]);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) give(std::move(outputs[i]), *static_cast<precast_tensor*>(out[i]));
+}
+
+void CallHost::run_host_op(int index, void* const* in, void** out) {
+  const GraphExecutor& executor = torch_.executor(index);
+  const ir::Graph& g = executor.graph();
+  std::vector<at::Tensor> inputs;
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    const ir::Type& type = g.type(g.inputs[i]);
+    at::Tensor t = at::from_blob(in[i], type.sizes, type.strides, options_of(type));
+    if (type.conj) t._set_conj(true);
+    if (type.neg) t._set_neg(true);
+    inputs.push_back(std::move(t));
+  }
+  std::vector<at::Tensor> outputs = executor.run(inputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    // The artifact reuses the memory of the inputs while the output is still needed.
+    if (std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& t) { return t.is_alias_of(outputs[i]); }))
+      outputs[i] = clone_bytes(outputs[i]);
+    out[i] = const_cast<void*>(outputs[i].const_data_ptr());
+    made_.push_back(std::move(outputs[i]));
+  }
+}
+
+}  // namespace precast::host_torch

@@ -1,0 +1,71 @@
+// LibTorch as the host of an artifact: result memory, threads, host ops, and the graph itself where there are no
+// kernels. TorchHost is made once per artifact, CallHost on the stack of each call.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "host_torch/graph_executor.h"
+#include "host_torch/output_memory.h"
+#include "precast/artifact_abi.h"
+#include "runtime/artifact.h"
+
+namespace precast::host_torch {
+
+class TorchHost {
+ public:
+  explicit TorchHost(const runtime::Artifact&);
+
+  const runtime::Artifact& artifact() const { return artifact_; }
+  const OutputMemory& memory() const { return memory_; }
+  /// Executor of host op `index`, or of the whole graph (-1); made at first use.
+  const GraphExecutor& executor(int index) const;
+
+ private:
+  struct Lazy {
+    std::once_flag made;
+    std::unique_ptr<GraphExecutor> executor;
+  };
+  const runtime::Artifact& artifact_;
+  OutputMemory memory_;
+  mutable std::vector<Lazy> executors_;  // the whole graph, then the host ops
+};
+
+/// The callbacks of one call, what they made, and why they failed.
+class CallHost {
+ public:
+  explicit CallHost(const TorchHost&);
+  CallHost(const CallHost&) = delete;
+  CallHost& operator=(const CallHost&) = delete;
+
+  const precast_host& abi() const { return abi_; }
+  /// Throws what the code of a failed call stands for.
+  [[noreturn]] void raise(int code);
+
+ private:
+  static int allocate(void* self, precast_tensor*);
+  static int host_op(void* self, precast_i32 index, void* const* in, void** out);
+  static void fail(void* self, precast_i32 kind, const char* message);
+
+  template <class F>
+  int guarded(F&& f);
+  void give(at::Tensor, precast_tensor&);
+  void run_graph(void* const* in, void** out);
+  void run_host_op(int index, void* const* in, void** out);
+
+  const TorchHost& torch_;
+  precast_host abi_;
+  c10::SmallVector<at::Tensor, 4> made_;  // results, and outputs of host ops, until the call ends
+  std::string message_;
+  std::exception_ptr failure_;
+};
+
+/// The tensor that the host put into this result of a call.
+at::Tensor result_tensor(const precast_tensor&);
+
+}  // namespace precast::host_torch

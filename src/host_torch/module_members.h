@@ -1,0 +1,36 @@
+// A torch::nn::Module's own members without the copies that named_parameters(), named_buffers() and named_children()
+// make. They are private; naming them in an explicit instantiation is allowed.
+#pragma once
+#include <torch/nn/module.h>
+
+namespace precast::host_torch {
+
+namespace members {
+
+using Tensors = torch::OrderedDict<std::string, at::Tensor>;
+using Children = torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>>;
+
+template <class Tag, auto Member>
+struct Expose {
+  friend constexpr auto member(Tag) { return Member; }
+};
+struct Parameters {
+  friend constexpr auto member(Parameters);
+};
+struct Buffers {
+  friend constexpr auto member(Buffers);
+};
+struct Submodules {
+  friend constexpr auto member(Submodules);
+};
+template struct Expose<Parameters, &torch::nn::Module::parameters_>;
+template struct Expose<Buffers, &torch::nn::Module::buffers_>;
+template struct Expose<Submodules, &torch::nn::Module::children_>;
+
+}  // namespace members
+
+inline const members::Tensors& own_parameters(const torch::nn::Module& m) { return m.*member(members::Parameters{}); }
+inline const members::Tensors& own_buffers(const torch::nn::Module& m) { return m.*member(members::Buffers{}); }
+inline const members::Children& own_children(const torch::nn::Module& m) { return m.*member(members::Submodules{}); }
+
+}  // namespace precast::host_torch

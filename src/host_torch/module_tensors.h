@@ -1,0 +1,46 @@
+// The tensors of a module, as artifacts name them: named_parameters() then named_buffers(), duplicates kept. A
+// TorchScript module also has tensor attributes and the constants of its methods; both count as buffers.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "precast/detail/leaf.h"
+
+namespace precast::host_torch {
+
+struct ModuleTensor {
+  std::string name;
+  int module = 0;  // index among the module arguments
+  bool is_buffer = false;
+  at::Tensor tensor;
+};
+
+/// All modules' parameters (module by module), then all modules' buffers.
+std::vector<ModuleTensor> module_tensors(std::span<const detail::ModuleRef>);
+
+/// What a model looked like: names and identities in the order of a walk. Comparing a model with its imprint builds
+/// no strings and counts no references, so it can be done at each call. It does not keep the model's memory.
+class ModuleImprint {
+ public:
+  explicit ModuleImprint(std::span<const detail::ModuleRef>);
+
+  /// Whether these are the very same modules with the very same tensors; `at` then points at the tensor of each place
+  /// of the walk, in the modules themselves.
+  bool matches(std::span<const detail::ModuleRef>, c10::SmallVectorImpl<const at::Tensor*>& at) const;
+  /// The place of this tensor in the walk, or -1 (a constant of a TorchScript method and an entry of a list have none).
+  int place(const at::Tensor&) const;
+
+ private:
+  struct Mark {
+    std::string key;
+    const void* identity = nullptr;
+    bool is_tensor = false;
+  };
+  std::vector<Mark> marks_;
+  std::vector<c10::weak_intrusive_ptr<at::TensorImpl>> held_;  // so that no address is used again
+};
+
+}  // namespace precast::host_torch
