@@ -19,10 +19,11 @@ void give(Op& op, size_t out, Val v) {
 struct Statistics {
   Val mean, centered, squares, rstd;  // squares: their sum; all keep their dims
 };
-Statistics statistics(Val x, const Dims& dims, double eps) {
+// `saved`: the dtype that the mean is rounded to before it is used.
+Statistics statistics(Val x, const Dims& dims, double eps, Dtype saved) {
   double n = 1;
   for (int64_t d : dims) n *= static_cast<double>(x.size(d));
-  Val m = mean(x, dims, true), c = x - m, squares = sum(c * c, dims, true);
+  Val m = cast(cast(mean(x, dims, true), saved), x.dtype()), c = x - m, squares = sum(c * c, dims, true);
   return {m, c, squares, 1.0 / sqrt(squares / n + eps)};
 }
 
@@ -70,12 +71,13 @@ void batch_norm(Op& op, bool training) {
     return;
   }
   Dims dims = but_channels(x);
-  Statistics s = statistics(x, dims, op.real("eps"));
-  // Eager reads the statistics back from where it saved them, rounded to that dtype.
-  auto saved = [&](size_t out, Val v) { return op.wants(out) ? computed(cast(v, op.wanted(out).dtype)) : v; };
-  op.result(0, cast(scaled(x, saved(1, s.mean), saved(2, s.rstd), weight, bias), input.dtype()));
+  // Eager reads the statistics back from where it saved them, in that dtype.
+  Dtype saved = op.wants(1) ? op.wanted(1).dtype : x.dtype();
+  Statistics s = statistics(x, dims, op.real("eps"), saved);
+  Val rstd = cast(cast(s.rstd, saved), x.dtype());
+  op.result(0, cast(scaled(x, s.mean, rstd, weight, bias), input.dtype()));
   give(op, 1, s.mean);
-  give(op, 2, s.rstd);
+  give(op, 2, rstd);
   double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1)), momentum = op.real("momentum");
   auto update = [&](const char* arg, Val old, Val now) {
     if (!old) return;
@@ -124,7 +126,7 @@ void layer_norm(Op& op) {
   Val input = op.val("input");
   require_float(input);
   Val x = computed(input), weight = computed(op.optional("weight")), bias = computed(op.optional("bias"));
-  Statistics s = statistics(x, layer_dims(op, x).normalized, op.real("eps"));
+  Statistics s = statistics(x, layer_dims(op, x).normalized, op.real("eps"), x.dtype());
   Val y = s.centered * s.rstd;
   if (weight) y = y * weight;
   if (bias) y = y + bias;
@@ -166,7 +168,8 @@ void group_norm(Op& op) {
   require_float(input);
   Groups s = groups(op);
   Val weight = channel_row(op.optional("weight"), s), bias = channel_row(op.optional("bias"), s);
-  Statistics st = statistics(reshape(computed(input), s.by_group()), {2}, op.real("eps"));
+  Val x = reshape(computed(input), s.by_group());
+  Statistics st = statistics(x, {2}, op.real("eps"), x.dtype());
   Val y = reshape(st.centered * st.rstd, s.by_channel());
   if (weight) y = y * weight;
   if (bias) y = y + bias;

@@ -155,6 +155,16 @@ Dtype Op::common_dtype(std::initializer_list<const char*> args) const {
   return p.result();
 }
 
+Val Op::apply(std::string name, std::vector<ir::Arg> args) const {
+  Rule rule = find_rule(name);
+  if (!rule) decline("no lowering rule for " + name);
+  ir::Node n{std::move(name), std::move(args), {}, {}, {}};
+  Op op(b, n);
+  rule(op);
+  if (op.outs_.empty() || op.outs_[0].empty()) decline("no result");
+  return op.outs_[0][0];
+}
+
 void Op::result(size_t out, Val v) {
   if (outs_.size() <= out) outs_.resize(out + 1);
   outs_[out] = {v};

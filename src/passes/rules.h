@@ -18,6 +18,7 @@ class Op {
   Op(Builder& b, const ir::Node& n) : b(b), node_(n), outs_(n.outs.size()), writes_(n.writes.size()) {}
   Builder& b;
 
+  const ir::Attr* find(const char* arg) const { return node_.find(arg); }
   bool given(const char* arg) const;        // present and not None
   bool is_number(const char* arg) const;    // a number where a tensor might be: it takes part in promotion as one
   Val val(const char* arg) const;           // a tensor
@@ -44,6 +45,10 @@ class Op {
   const ir::Type& wanted(size_t out) const { return b.type(node_.outs[out].id); }
   const std::string& name() const { return node_.op; }
 
+  /// The first result of another op's rule.
+  Val apply(std::string name, std::vector<ir::Arg> args) const;
+
+  bool writes() const { return !node_.writes.empty(); }
   void result(size_t out, Val v);
   void results(size_t out, std::vector<Val> list);  // a Tensor[] return
   void write(const char* arg, Val v, int item = 0);  // what a written operand holds afterwards
