@@ -42,7 +42,7 @@ class Exprs {
  public:
   ExprId constant(ir::Dtype, double);
   ExprId constant(ir::Dtype, int64_t);
-  /// A number beside an operand of this dtype in arithmetic: not rounded to f16/bf16 first, as in ATen.
+  /// A factor or divisor of an operand of this dtype: ATen does not round it to f16/bf16 first.
   ExprId operand_number(ir::Dtype, double);
   ExprId load(BufferId, ir::Dtype, Index at);
   ExprId index(Index);

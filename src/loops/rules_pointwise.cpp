@@ -193,10 +193,10 @@ bool pointwise(Lowering& l, const ir::Node& n) {
         x.push_back(l.broadcast(v, index));
       } else if (!ir::is_float(dtype)) {
         x.push_back(ex.constant(dtype, integer(n, name)));
-      } else if (is_comparison(function)) {
-        x.push_back(ex.constant(dtype, number(n, name)));  // rounded to f16 first
-      } else {
+      } else if (function == "mul" || function == "div") {
         x.push_back(ex.operand_number(dtype, number(n, name)));
+      } else {
+        x.push_back(ex.constant(dtype, number(n, name)));
       }
     }
     if (function == "clone") return x[0];
@@ -238,11 +238,13 @@ bool div_mode(Lowering& l, const ir::Node& n) {
   const std::string function = mode ? "div_" + *mode : "div";
   l.define(out, "div", [&l, &n, function, dtype](const Indices& index) {
     Exprs& ex = l.exprs();
-    const ir::ValueId other = tensor(n, "other");
-    const ExprId divisor = other != ir::kNoValue     ? l.broadcast(other, index)
-                           : ir::is_float(dtype) ? ex.operand_number(dtype, number(n, "other"))
-                                                     : ex.constant(dtype, integer(n, "other"));
-    return ex.call(function, dtype, {l.broadcast(tensor(n, "self"), index), divisor});
+    const ExprId dividend = l.broadcast(tensor(n, "self"), index);
+    if (const ir::ValueId other = tensor(n, "other"); other != ir::kNoValue)
+      return ex.call(function, dtype, {dividend, l.broadcast(other, index)});
+    if (!ir::is_float(dtype)) return ex.call(function, dtype, {dividend, ex.constant(dtype, integer(n, "other"))});
+    // By a number, ATen stays in f32 until the end.
+    const Dtype wide = dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
+    return ex.cast(dtype, ex.call(function, wide, {ex.cast(wide, dividend), ex.constant(wide, number(n, "other"))}));
   });
   return true;
 }
