@@ -78,8 +78,8 @@ bool is_arg(Reduction r) { return r == Reduction::argmax || r == Reduction::argm
 
 class KernelWriter {
  public:
-  KernelWriter(Kernel k, Program& p, const std::set<BufferId>& kept)
-      : kernel_(std::move(k)), program_(p), exprs_(p.exprs), w_(p.exprs), kept_(kept) {}
+  KernelWriter(Kernel k, Program& p, const std::set<BufferId>& kept, const std::set<BufferId>& constants)
+      : kernel_(std::move(k)), program_(p), exprs_(p.exprs), w_(p.exprs), kept_(kept), constants_(constants) {}
 
   KernelText run() {
     for (const Step& s : kernel_.steps) count(s);
@@ -675,7 +675,6 @@ class KernelWriter {
       const Expr& x = exprs_[e];
       PRECAST_CHECK(x.kind == Expr::Kind::load, "an operand of a matrix product is not in memory");
       GemmOperand o;
-      o.pointer = w_.pointer(x.buffer, x.dtype, x.at.constant, false);
       o.dtype = x.dtype;
       const auto stride = [&](Atom a) { return a < 0 ? 0 : x.at.coefficient(a); };
       o.batch_stride = stride(s.axes[0]), o.i_stride = stride(i), o.k_stride = stride(s.axes[3]);
@@ -686,6 +685,17 @@ class KernelWriter {
     spec.batch = size(0), spec.M = size(1), spec.N = size(2), spec.K = size(3);
     spec.dtype = s.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
     spec.a = operand(s.a, s.axes[1]), spec.b = operand(s.b, s.axes[2]);
+    const auto in_memory = [&](ExprId e) {
+      return w_.pointer(exprs_[e].buffer, exprs_[e].dtype, exprs_[e].at.constant, false);
+    };
+    spec.a.pointer = in_memory(s.a);
+    if (constants_.contains(exprs_[s.b].buffer) && gemm_workspace_bytes(spec) > 0) {
+      pack(spec, exprs_[s.b]);
+      spec.b.packed = true;
+      spec.b.pointer = w_.pointer(out_.packing->packed, spec.dtype, 0, false);
+    } else {
+      spec.b.pointer = in_memory(s.b);
+    }
 
     const char* names[] = {"b", "m", "n"};
     std::set<Atom> bound;
@@ -728,11 +738,30 @@ class KernelWriter {
     return std::move(out_);
   }
 
+  void pack(const GemmSpec& product, const Expr& source) {
+    GemmSpec spec = product;
+    const std::string type = "const " + type_name(source.dtype) + "*", to = type_name(spec.dtype) + "*";
+    spec.M = 1;  // of no matter: products of any height share the kernel
+    spec.params = {{type, "p0"}};
+    spec.a.pointer = spec.b.pointer = "p0";
+    spec.a = spec.b;
+    Buffer packed;
+    packed.bytes = gemm_packed_bytes(spec);
+    packed.place = Buffer::Place::prepared;
+    program_.buffers.push_back(std::move(packed));
+    out_.packing = Packing{
+        gemm_pack(spec) + "void KERNEL(const precast_host* host, void* const* P) {\nKERNEL_product_pack(host, (" + to + ")P[0], (" +
+            type + ")P[1]);\n}\n",
+        {source.buffer, source.at.constant * ir::itemsize(source.dtype)},
+        static_cast<BufferId>(program_.buffers.size()) - 1};
+  }
+
   Kernel kernel_;
   Program& program_;
   loops::Exprs& exprs_;
   Writer w_;
   std::set<BufferId> kept_;
+  const std::set<BufferId>& constants_;
   KernelText out_;
   std::set<std::pair<BufferId, Index>> counted_;
   std::vector<int> stage_;              // by step
@@ -743,8 +772,8 @@ class KernelWriter {
 
 }  // namespace
 
-KernelText kernel_text(Kernel k, Program& p, const std::set<BufferId>& kept) {
-  return KernelWriter(std::move(k), p, kept).run();
+KernelText kernel_text(Kernel k, Program& p, const std::set<BufferId>& kept, const std::set<BufferId>& constants) {
+  return KernelWriter(std::move(k), p, kept, constants).run();
 }
 
 }  // namespace precast::emit

@@ -1,5 +1,6 @@
 // The text of one kernel: loops, vector statements, stores.
 #pragma once
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,16 +16,26 @@ struct Pointer {
   auto operator<=>(const Pointer&) const = default;
 };
 
+/// A constant matrix is packed once; the product reads `packed`.
+struct Packing {
+  std::string text;  // KERNEL(host, {packed, source})
+  Pointer source;
+  loops::BufferId packed = -1;
+};
+
 struct KernelText {
   std::string text;               // the function is called KERNEL here; equal texts are one function
   std::vector<Pointer> pointers;  // what P[0], P[1], ... are
   bool can_fail = false;          // P.back() is a precast_fault*
   int64_t workspace_bytes = 0;    // matrix products
+  std::optional<Packing> packing;
   double flops = 0, bytes = 0;
 };
 
 /// `kept` are the buffers read outside of the kernel: what is not among them need not be stored.
 /// Buffers that turn out to need memory all the same stay Place::arena; others become Place::local.
-KernelText kernel_text(loops::Kernel, loops::Program&, const std::set<loops::BufferId>& kept);
+/// `constants` are buffers that depend on parameters and buffers only.
+KernelText kernel_text(loops::Kernel, loops::Program&, const std::set<loops::BufferId>& kept,
+                       const std::set<loops::BufferId>& constants);
 
 }  // namespace precast::emit

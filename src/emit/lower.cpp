@@ -34,7 +34,8 @@ class Lower {
     program_ = lowering_.run();
     kernels_ = loops::fuse(program_);
     find_kept();
-    for (Kernel& k : kernels_) add(std::move(k));
+    find_constants();
+    for (size_t k = 0; k < kernels_.size(); ++k) add(std::move(kernels_[k]), !constant_kernel_.empty() && constant_kernel_[k]);
     place_buffers();
     out_.preamble = std::string(preamble()) + std::string(kSupport);
     write_parts();
@@ -49,7 +50,7 @@ class Lower {
   struct Call {
     int function = -1;             // -1: a host op
     std::vector<Pointer> pointers;
-    bool can_fail = false;
+    bool can_fail = false, prepares = false;
     int workspace = -1;            // lifetime of the scratch memory
     Step host;
     std::string name;
@@ -80,7 +81,63 @@ class Lower {
       if (program_.buffers[b].place == Buffer::Place::output) kept_.insert(static_cast<BufferId>(b));
   }
 
-  void add(Kernel k) {
+  /// Kernels that read nothing but parameters and buffers, and what they make.
+  void find_constants() {
+    for (const Buffer& b : program_.buffers)
+      if (b.place == Buffer::Place::input && static_cast<size_t>(b.slot) < config_.constant_inputs.size() &&
+          config_.constant_inputs[static_cast<size_t>(b.slot)])
+        constants_.insert(static_cast<BufferId>(&b - program_.buffers.data()));
+    if (constants_.empty()) return;
+    constant_kernel_.assign(kernels_.size(), true);
+    std::map<BufferId, std::vector<size_t>> writers;
+    for (size_t k = 0; k < kernels_.size(); ++k)
+      for (const Step& s : kernels_[k].steps)
+        if (s.buffer >= 0) writers[s.buffer].push_back(k);
+    for (bool again = true; again;) {
+      again = false;
+      const auto constant = [&](BufferId b) {
+        if (constants_.contains(b)) return true;
+        const auto w = writers.find(b);
+        return w != writers.end() && std::all_of(w->second.begin(), w->second.end(), [&](size_t k) { return constant_kernel_[k]; });
+      };
+      for (size_t k = 0; k < kernels_.size(); ++k) {
+        if (!constant_kernel_[k]) continue;
+        bool ok = true;
+        for (const Step& s : kernels_[k].steps) {
+          ok &= s.kind != Step::Kind::host && buffer(s.buffer).place == Buffer::Place::arena && constant(s.buffer);
+          for (const loops::ExprId e : loops::loads(s, program_.exprs)) ok &= constant(program_.exprs[e].buffer);
+        }
+        if (!ok) constant_kernel_[k] = false, again = true;
+      }
+    }
+    for (size_t k = 0; k < kernels_.size(); ++k)
+      if (constant_kernel_[k])
+        for (const Step& s : kernels_[k].steps) constants_.insert(s.buffer);
+  }
+
+  int function(const std::string& text, const std::string& name) {
+    auto [it, fresh] = functions_by_text_.emplace(text, static_cast<int>(functions_.size()));
+    if (fresh) functions_.push_back({"k" + std::to_string(functions_.size()) + name, text});
+    return it->second;
+  }
+
+  /// The packed form of a constant matrix; made once, whoever reads it.
+  void add_packing(const Packing& p) {
+    Call call;
+    call.function = function(p.text, "_pack");
+    const auto [it, fresh] = packed_.emplace(std::pair{call.function, p.source}, p.packed);
+    if (!fresh) {
+      same_[p.packed] = it->second;
+      return;
+    }
+    call.name = functions_[static_cast<size_t>(call.function)].name;
+    call.prepares = true;
+    call.pointers = {{p.packed, 0}, p.source};
+    out_.kernels.push_back({call.name, "packs a matrix", 0, static_cast<double>(2 * buffer(p.packed).bytes)});
+    calls_.push_back(std::move(call));
+  }
+
+  void add(Kernel k, bool prepares) {
     Call call;
     if (k.steps[0].kind == Step::Kind::host) {
       call.host = k.steps[0];
@@ -94,11 +151,11 @@ class Lower {
       what += (what.empty() ? "" : " ") + s.what;
       if (seen.size() < 3 && seen.insert(s.what).second) name += "_" + s.what;
     }
-    KernelText text = kernel_text(std::move(k), program_, kept_);
-    auto [it, fresh] = functions_by_text_.emplace(text.text, static_cast<int>(functions_.size()));
-    if (fresh) functions_.push_back({"k" + std::to_string(functions_.size()) + name, text.text});
-    call.function = it->second;
-    call.name = functions_[static_cast<size_t>(it->second)].name;
+    KernelText text = kernel_text(std::move(k), program_, kept_, constants_);
+    if (text.packing) add_packing(*text.packing);
+    call.function = function(text.text, name);
+    call.name = functions_[static_cast<size_t>(call.function)].name;
+    call.prepares = prepares;
     call.pointers = std::move(text.pointers);
     call.can_fail = text.can_fail;
     if (text.workspace_bytes > 0) {
@@ -111,6 +168,16 @@ class Lower {
   }
 
   void place_buffers() {
+    for (const Call& c : calls_)
+      if (c.prepares)
+        for (const Pointer& p : c.pointers)
+          if (Buffer& b = buffer(p.buffer); b.place == Buffer::Place::arena) b.place = Buffer::Place::prepared;
+    for (size_t b = 0; b < program_.buffers.size(); ++b) {
+      Buffer& x = program_.buffers[b];
+      if (x.place != Buffer::Place::prepared || same_.contains(static_cast<BufferId>(b))) continue;
+      x.offset = out_.prepared_bytes;
+      out_.prepared_bytes += (x.bytes + 63) / 64 * 64;
+    }
     std::map<BufferId, std::pair<int, int>> alive;
     for (int t = 0; t < static_cast<int>(calls_.size()); ++t) {
       const auto touch = [&](BufferId b) {
@@ -179,7 +246,8 @@ class Lower {
   }
 
   std::string address(BufferId b, int64_t offset) {
-    const Buffer& x = buffer(b);
+    const auto same = same_.find(b);
+    const Buffer& x = buffer(same == same_.end() ? b : same->second);
     std::string base;
     switch (x.place) {
       case Buffer::Place::input: base = "f->in[" + std::to_string(x.slot) + "]"; break;
@@ -194,17 +262,23 @@ class Lower {
   void write_run() {
     std::string& t = out_.run;
     for (const Function& f : functions_) t += "void " + f.name + "(const precast_host*, void* const*);\n";
-    int host_slots = 0;
-    bool faults = false;
-    for (const Buffer& b : program_.buffers)
-      if (b.place == Buffer::Place::host) host_slots = std::max(host_slots, b.slot + 1);
-    for (const Call& c : calls_) faults |= c.can_fail;
-    if (faults) t += kReport;
-    t += "int precast_run(precast_frame* f) {\nconst precast_host* const host = f->host;\n(void)host;\n";
-    if (host_slots > 0) t += "void* host_out[" + std::to_string(host_slots) + "];\n";
-    if (faults) t += "precast_fault fault = {};\n";
-    for (const Call& c : calls_) t += c.function < 0 ? host_call(c) : kernel_call(c);
-    t += "return PRECAST_OK;\n}\nint precast_prepare(precast_frame*) { return PRECAST_OK; }\n";
+    if (std::any_of(calls_.begin(), calls_.end(), [](const Call& c) { return c.can_fail; })) t += kReport;
+    for (const bool prepare : {false, true}) {
+      int host_slots = 0;
+      bool faults = false;
+      std::string body;
+      for (const Call& c : calls_) {
+        if (c.prepares != prepare) continue;
+        faults |= c.can_fail;
+        for (const BufferId b : c.host.results) host_slots = std::max(host_slots, buffer(b).slot + 1);
+        body += c.function < 0 ? host_call(c) : kernel_call(c);
+      }
+      t += std::string("int precast_") + (prepare ? "prepare" : "run") + "(precast_frame* f) {\n";
+      t += "const precast_host* const host = f->host;\n(void)host;\n";
+      if (host_slots > 0) t += "void* host_out[" + std::to_string(host_slots) + "];\n";
+      if (faults) t += "precast_fault fault = {};\n";
+      t += body + "return PRECAST_OK;\n}\n";
+    }
     t = indented(t);
   }
 
@@ -262,7 +336,10 @@ class Lower {
   loops::Lowering lowering_;
   Program program_;
   std::vector<Kernel> kernels_;
-  std::set<BufferId> kept_;
+  std::set<BufferId> kept_, constants_;
+  std::vector<bool> constant_kernel_;              // empty: none
+  std::map<std::pair<int, Pointer>, BufferId> packed_;
+  std::map<BufferId, BufferId> same_;              // packed twice: the first one
   std::vector<Call> calls_;
   std::vector<Function> functions_;
   std::map<std::string, int> functions_by_text_;

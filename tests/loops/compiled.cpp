@@ -84,6 +84,7 @@ void Batch::compile() {
   const int batch = batches++;
   const size_t files = 2;
   std::string commands;
+  const char* extra = std::getenv("PRECAST_LOOPS_FLAGS");
   for (size_t f = 0; f < files; ++f) {
     const auto base = folder() / (std::to_string(batch) + "_" + std::to_string(f));
     std::ofstream out(base.string() + ".cpp");
@@ -101,7 +102,7 @@ void Batch::compile() {
       out << "extern \"C\" int run_" << i << "(void* f) { return c" << i << "::precast_run((precast_frame*)f); }\n"
           << "extern \"C\" int prepare_" << i << "(void* f) { return c" << i << "::precast_prepare((precast_frame*)f); }\n";
     out.close();
-    commands += options_.compiler + " -std=c++17 -shared -fPIC " + options_.flags + " " + base.string() + ".cpp -o " + base.string() +
+    commands += options_.compiler + " -std=c++17 -shared -fPIC " + options_.flags + " " + (extra ? extra : "") + " " + base.string() + ".cpp -o " + base.string() +
                 ".so 2> " + base.string() + ".log & p" + std::to_string(f) + "=$!; ";
   }
   commands += "wait $p0 && wait $p1";

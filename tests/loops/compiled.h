@@ -15,6 +15,7 @@ struct Options {
   std::string flags = "-O1 -mavx2 -mfma -mf16c";
   std::string compiler = "g++";
 };
+/// PRECAST_LOOPS_FLAGS in the environment is added to the flags: "-fsanitize=undefined".
 
 /// Graphs added by text, compiled together, then run by number.
 class Batch {

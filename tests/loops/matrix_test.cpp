@@ -65,3 +65,26 @@ TEST_CASE("products and their epilogues") {
   for (Program& p : all) p.relative = std::max(p.relative, 1e-4), p.absolute = std::max(p.absolute, 1e-4);
   check(all);
 }
+
+TEST_CASE("what depends on parameters only is prepared once") {
+  compiled::Batch batch;
+  const int i = batch.add(R"(graph(%0: f32[40,24], %1: f32[33,24] "w", %2: f32[33] "b") {
+    %3: f32[24,33]{1,24} = prim::view(base=%1, offset=0)
+    %4: f32[40,33] = aten::mm(self=%0, mat2=%3)
+    %5: f32[33] = aten::exp(self=%2)
+    %6: f32[33] = aten::sum.dim_IntList(self=%1, dim=[1], keepdim=false, dtype=None)
+    %7: f32[33] = aten::mul.Tensor(self=%5, other=%6)
+    %8: f32[40,33] = aten::add.Tensor(self=%4, other=%7, alpha=1)
+    %9: f32[20,24] = prim::view(base=%0, offset=0)
+    %10: f32[20,33] = aten::mm(self=%9, mat2=%3)
+    return (%8, %10)
+  })", {.constant_inputs = {false, true, true}});
+  batch.compile();
+  CHECK(batch.emitted(i).prepared_bytes > 33 * 24 * 4);
+  CHECK(batch.emitted(i).prepared_bytes < 2 * 64 * 24 * 4);  // both products read one packed matrix
+  auto inputs = compiled::random_inputs(batch.graph(i), {}, 5);
+  const auto expected = reference::Interpreter(batch.graph(i), inputs).outputs();
+  const auto r = batch.run(i, inputs, 1, true);
+  REQUIRE(r.code == 0);
+  for (size_t k = 0; k < 2; ++k) CHECK(compiled::disagreement(r.outputs[k], expected[k], 1e-4, 1e-4) <= 1);
+}
