@@ -1,6 +1,7 @@
 // Runs each node's rule, and makes the values it gives meet the recorded types exactly. An in-place or out=
 // node is its functional twin, and what it wrote is the twin's result in the written operand's type.
 #include <algorithm>
+#include <unordered_map>
 
 #include "passes/passes.h"
 #include "passes/rules.h"
@@ -117,31 +118,50 @@ class Decomposer {
     if (v.type() == want) return v;
     if (same_layout(want.sizes, v.type().strides, want.strides)) return builder.view(v, want);
     if (!is_dense(want)) decline("the result has gaps or overlaps");
-    if (Node* n = only_maker(v)) {
-      (void)n;
+    if (can_take_any_layout(v)) {
       builder.added_type(v.id).strides = want.strides;
       return v;
     }
     return copy(v, want.strides);
   }
 
-  // The pointwise node of this rule that makes v, if nothing else reads v: it may write any layout.
-  Node* only_maker(Val v) {
-    Node* maker = nullptr;
-    for (Node& n : builder.nodes) {
-      if (n.outs[0].id == v.id && core_family(n.op) == Family::pointwise) maker = &n;
+  // A pointwise node of this rule makes v, and nothing else reads it.
+  bool can_take_any_layout(Val v) const {
+    bool made_here = false;
+    for (const Node& n : builder.nodes) {
+      made_here |= n.outs[0].id == v.id && (core_family(n.op) == Family::pointwise || n.op == "aten::full");
       bool reads = false;
       ir::for_each_operand(n, [&](ir::Slot, ValueId id) { reads |= id == v.id; });
-      if (reads) return nullptr;
+      if (reads) return false;
     }
-    for (auto& [recorded, made] : values)
-      if (made == v.id) return nullptr;
-    return maker;
+    return made_here && std::ranges::none_of(values, [&](auto& pair) { return pair.second == v.id; });
   }
 
   const Node& node_;
   Op op_;
 };
+
+namespace {
+
+// The rule's nodes that its results need, operands first, left to right. (A formula appends them in an order that C++
+// leaves open.)
+std::vector<Node> needed(Builder& b, const std::vector<std::pair<ValueId, ValueId>>& results) {
+  std::unordered_map<ValueId, Node*> makers;
+  for (Node& n : b.nodes) makers[n.outs[0].id] = &n;
+  std::vector<Node> ordered;
+  auto visit = [&](auto& self, ValueId id) -> void {
+    auto it = makers.find(id);
+    if (it == makers.end()) return;
+    Node* n = it->second;
+    makers.erase(it);
+    ir::for_each_operand(*n, [&](ir::Slot, ValueId operand) { self(self, operand); });
+    ordered.push_back(std::move(*n));
+  };
+  for (auto [recorded, made] : results) visit(visit, made);
+  return ordered;
+}
+
+}  // namespace
 
 void decompose(Graph& g) {
   std::vector<ValueId> now(g.values.size());
@@ -168,7 +188,7 @@ void decompose(Graph& g) {
       now.push_back(static_cast<ValueId>(g.values.size()));
       g.values.push_back(std::move(v));
     }
-    for (Node& made : d.builder.nodes) nodes.push_back(std::move(made));
+    for (Node& made : needed(d.builder, d.values)) nodes.push_back(std::move(made));
     for (auto [recorded, made] : d.values) now[static_cast<size_t>(recorded)] = made;
   }
   for (ValueId& id : g.outputs) rename(id);

@@ -1,4 +1,4 @@
-// The normal form, by example: what goes in, what comes out.
+// The normal form, by example: what goes in, what comes out. Values are proven in tests/host_torch/core_ops_test.cpp.
 #include <doctest/doctest.h>
 
 #include "passes/support.h"
@@ -26,4 +26,126 @@ TEST_CASE("a linear layer with an in-place relu and a log-softmax") {
   return (%12)
 }
 )");
+}
+
+TEST_CASE("batch norm in training keeps the layout and updates its statistics") {
+  CHECK(core(R"(graph(%0: f32[2,3,4,4]{48,1,12,3}, %1: f32[3], %2: f32[3], %3: f32[3], %4: f32[3]) {
+  %5: f32[2,3,4,4]{48,1,12,3}, %6: f32[3], %7: f32[3] = aten::native_batch_norm(input=%0, weight=%1, bias=%2, running_mean=%3 -> %8: f32[3], running_var=%4 -> %9: f32[3], training=true, momentum=0.1, eps=1e-05)
+  return (%5, %8, %9)
+})") == R"(graph(%0: f32[2,3,4,4]{48,1,12,3}, %1: f32[3], %2: f32[3], %3: f32[3], %4: f32[3]) {
+  %5: f32[1,3,1,1] = aten::sum.dim_IntList(self=%0, dim=[0, 2, 3], keepdim=true, dtype=None)
+  %6: f32[1,3,1,1] = aten::div.Scalar(self=%5, other=32.0)
+  %7: f32[2,3,4,4]{48,1,12,3} = aten::sub.Tensor(self=%0, other=%6, alpha=1)
+  %8: f32[2,3,4,4]{48,1,12,3} = aten::mul.Tensor(self=%7, other=%7)
+  %9: f32[1,3,1,1] = aten::sum.dim_IntList(self=%8, dim=[0, 2, 3], keepdim=true, dtype=None)
+  %10: f32[1,3,1,1] = aten::div.Scalar(self=%9, other=32.0)
+  %11: f32[1,3,1,1] = aten::add.Scalar(self=%10, other=1e-05, alpha=1)
+  %12: f32[1,3,1,1] = aten::sqrt(self=%11)
+  %13: f32[1,3,1,1] = aten::reciprocal(self=%12)
+  %14: f32[1,3,1,1] = prim::view(base=%1, offset=0)
+  %15: f32[1,3,1,1] = aten::mul.Tensor(self=%13, other=%14)
+  %16: f32[2,3,4,4]{48,1,12,3} = aten::mul.Tensor(self=%0, other=%15)
+  %17: f32[1,3,1,1] = prim::view(base=%2, offset=0)
+  %18: f32[1,3,1,1] = aten::mul.Tensor(self=%6, other=%15)
+  %19: f32[1,3,1,1] = aten::sub.Tensor(self=%17, other=%18, alpha=1)
+  %20: f32[2,3,4,4]{48,1,12,3} = aten::add.Tensor(self=%16, other=%19, alpha=1)
+  %21: f32[3] = prim::view(base=%6, offset=0)
+  %22: f32[3] = aten::mul.Scalar(self=%21, other=0.1)
+  %23: f32[3] = aten::mul.Scalar(self=%3, other=0.9)
+  %24: f32[3] = aten::add.Tensor(self=%22, other=%23, alpha=1)
+  %25: f32[1,3,1,1] = aten::div.Scalar(self=%9, other=31.0)
+  %26: f32[3] = prim::view(base=%25, offset=0)
+  %27: f32[3] = aten::mul.Scalar(self=%26, other=0.1)
+  %28: f32[3] = aten::mul.Scalar(self=%4, other=0.9)
+  %29: f32[3] = aten::add.Tensor(self=%27, other=%28, alpha=1)
+  return (%20, %24, %29)
+}
+)");
+}
+
+TEST_CASE("writes through views become scatters of what was computed") {
+  CHECK(core(R"(graph(%0: f32[4,8]) {
+  %1: f32[8] = prim::view(base=%0, offset=32)
+  _ = aten::mul_.Tensor(self=%1 -> %2: f32[8], other=2.5)
+  %3: f32[4,8] = prim::scatter(base=%0, src=%2, offset=32, sizes=[8], strides=[1])
+  %4: f32[4]{8} = prim::view(base=%3, offset=4)
+  _ = aten::fill_.Scalar(self=%4 -> %5: f32[4]{8}, value=7)
+  %6: f32[4,8] = prim::scatter(base=%3, src=%5, offset=4, sizes=[4], strides=[8])
+  return (%6)
+})") == R"(graph(%0: f32[4,8]) {
+  %1: f32[8] = prim::view(base=%0, offset=32)
+  %2: f32[8] = aten::mul.Scalar(self=%1, other=2.5)
+  %3: f32[4,8] = prim::scatter(base=%0, src=%2, offset=32, sizes=[8], strides=[1])
+  %4: f32[4] = aten::full(size=[4], fill_value=7.0, dtype=f32, layout=None, device=cpu, pin_memory=None)
+  %5: f32[4,8] = prim::scatter(base=%3, src=%4, offset=4, sizes=[4], strides=[8])
+  return (%5)
+}
+)");
+}
+
+TEST_CASE("half types compute compound ops in f32 and round once") {
+  CHECK(core(R"(graph(%0: bf16[8]) {
+  %1: bf16[8] = aten::silu(self=%0)
+  %2: bf16[8] = aten::add.Tensor(self=%1, other=0.1, alpha=1)
+  %3: bf16[8] = aten::mul.Tensor(self=%2, other=0.1)
+  return (%3)
+})") == R"(graph(%0: bf16[8]) {
+  %1: f32[8] = aten::_to_copy(self=%0, dtype=f32, layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)
+  %2: f32[8] = aten::neg(self=%1)
+  %3: f32[8] = aten::exp(self=%2)
+  %4: f32[8] = aten::add.Scalar(self=%3, other=1.0, alpha=1)
+  %5: f32[8] = aten::div.Tensor(self=%1, other=%4)
+  %6: bf16[8] = aten::_to_copy(self=%5, dtype=bf16, layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)
+  %7: bf16[8] = aten::add.Scalar(self=%6, other=0.10009765625, alpha=1)
+  %8: f32[8] = aten::_to_copy(self=%7, dtype=f32, layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)
+  %9: f32[8] = aten::mul.Scalar(self=%8, other=0.1)
+  %10: bf16[8] = aten::_to_copy(self=%9, dtype=bf16, layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)
+  return (%10)
+}
+)");
+}
+
+TEST_CASE("promotion is spelled out") {
+  CHECK(core(R"(graph(%0: i64[3], %1: f64[], %2: f32[3]) {
+  %3: f32[3] = aten::add.Tensor(self=%2, other=%1, alpha=1)
+  %4: f64[3] = aten::mul.Tensor(self=%0, other=%1)
+  %5: bool[3] = aten::lt.Tensor(self=%0, other=%2)
+  return (%3, %4, %5)
+})") == R"(graph(%0: i64[3], %1: f64[], %2: f32[3]) {
+  %3: f32[] = aten::_to_copy(self=%1, dtype=f32, layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)
+  %4: f32[3] = aten::add.Tensor(self=%2, other=%3, alpha=1)
+  %5: f64[3] = aten::_to_copy(self=%0, dtype=f64, layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)
+  %6: f64[3] = aten::mul.Tensor(self=%5, other=%1)
+  %7: f32[3] = aten::_to_copy(self=%0, dtype=f32, layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)
+  %8: bool[3] = aten::lt.Tensor(self=%7, other=%2)
+  return (%4, %6, %8)
+}
+)");
+}
+
+TEST_CASE("what no rule does exactly stays, with a reason") {
+  struct Kept {
+    const char *text, *why;
+  };
+  for (auto [text, why] : {
+           Kept{"graph(%0: f32[2]) { %1: f32[2] = aten::bernoulli.p(self=%0, p=0.5, generator=None) return (%1) }",
+                "no lowering rule"},
+           Kept{"graph(%0: c64[2]) { %1: c64[2] = aten::exp(self=%0) return (%1) }", "values of type c64[2] are not lowered"},
+           Kept{"graph(%0: f32[]) { [2.5] = aten::_local_scalar_dense(self=%0) return () }", "its result is a number"},
+           Kept{"graph(%0: f32[3], %1: bool[3]) { %2: f32[2] = aten::index.Tensor(self=%0, indices=[%1]) return (%2) }",
+                "data-dependent size"},
+           Kept{"graph(%0: u8[2]) { %1: bool[2] = aten::lt.Scalar(self=%0, other=300) return (%1) }",
+                "a number does not fit the dtype"},
+           Kept{"graph(%0: f32[2]) { %1: f64[2] = aten::exp(self=%0) return (%1) }", "the rule gives f32[2] for f64[2]"},
+           Kept{"graph(%0: f32[4]) { _ = aten::add_.Tensor(self=%0, other=%0, alpha=1) shared(%0 -> %1: f32[4], self @ "
+                "0: f32[2], other @ 8: f32[2]) return (%1) }",
+                "operands share memory and one of them is written"}}) {
+    precast::ir::Graph g = precast::ir::parse(text);
+    std::string before = print(g);
+    CHECK(why_kept(g, g.nodes[0]) == why);
+    to_core(g);
+    CHECK(print(g) == before);
+  }
+  precast::ir::Graph g = precast::ir::parse("graph(%0: f32[2]) { %1: f32[2] = aten::exp(self=%0) return (%1) }");
+  CHECK(why_kept(g, g.nodes[0]) == "");
 }

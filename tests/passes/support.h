@@ -16,12 +16,4 @@ inline std::string core(std::string_view text) {
   return ir::print(g);
 }
 
-inline std::string after(void (*pass)(ir::Graph&), std::string_view text) {
-  ir::Graph g = ir::parse(text);
-  pass(g);
-  ir::renumber(g);
-  ir::verify(g, "the pass under test");
-  return ir::print(g);
-}
-
 }  // namespace precast::passes
