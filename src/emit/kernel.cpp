@@ -270,6 +270,18 @@ class KernelWriter {
     return order;
   }
 
+  /// Lanes far apart in an operand that is contiguous along another outer variable.
+  bool transposes() {
+    bool found = false;
+    for (const Step& s : kernel_.steps)
+      for (const ExprId e : loops::loads(s, exprs_)) {
+        const Index& at = exprs_[e].at;
+        if (std::abs(at.coefficient(w_.lane)) < 16) continue;
+        for (const Atom v : kernel_.outer) found |= v != w_.lane && at.coefficient(v) == 1;
+      }
+    return found && kernel_.inner.empty();
+  }
+
   double point_cost() {
     double cost = 0;
     const double row = static_cast<double>(volume(kernel_.inner, exprs_));
@@ -294,7 +306,8 @@ class KernelWriter {
       const int64_t lanes = extent(w_.lane);
       const auto fitting = static_cast<int64_t>(4000 / std::max(point, 1e-3));
       block = std::max<int64_t>((fitting + 63) / 64 * 64, 64);
-      if (block >= lanes || (units >= 64 && static_cast<double>(lanes) * point < 20000)) block = lanes;
+      if (transposes()) block = 32;  // so that the lines that the lanes read stay in the cache
+      if (block >= lanes || (!transposes() && units >= 64 && static_cast<double>(lanes) * point < 20000)) block = lanes;
       n_blocks = (lanes + block - 1) / block;
       unit = point * static_cast<double>(std::min(block, lanes));
       units *= n_blocks;
@@ -309,9 +322,11 @@ class KernelWriter {
     w_.open({outer.begin(), outer.end()});
     std::string rest = "t";
     if (n_blocks > 1) {
-      w_.line("const i64 low = " + rest + " % " + number(n_blocks) + " * " + number(block) + ", high = low + " + number(block) +
-              " < " + number(extent(w_.lane)) + " ? low + " + number(block) + " : " + number(extent(w_.lane)) + ";");
-      rest = "t / " + number(n_blocks);
+      // Neighbouring units: the next block of lanes, or, in a transposition, the next row of the same block.
+      const std::string of_blocks = transposes() ? "t / " + number(units / n_blocks) : "t % " + number(n_blocks);
+      rest = transposes() ? "t % " + number(units / n_blocks) : "t / " + number(n_blocks);
+      w_.line("const i64 low = " + of_blocks + " * " + number(block) + ", high = low + " + number(block) + " < " +
+              number(extent(w_.lane)) + " ? low + " + number(block) + " : " + number(extent(w_.lane)) + ";");
       low_ = "low", high_ = "high", block_multiple_ = block;
     } else if (blocks) {
       low_ = "0", high_ = number(extent(w_.lane)), block_multiple_ = 0;

@@ -59,6 +59,12 @@ class Lower {
     std::string name, text;
   };
 
+  /// The buffer whose memory b stands in.
+  BufferId memory_of(BufferId b) {
+    while (buffer(b).alias_of >= 0) b = buffer(b).alias_of;
+    const auto same = same_.find(b);
+    return same == same_.end() ? b : same->second;
+  }
   Buffer& buffer(BufferId b) { return program_.buffers[static_cast<size_t>(b)]; }
 
   /// Buffers that some other kernel, the host or the caller reads.
@@ -97,6 +103,7 @@ class Lower {
       again = false;
       const auto constant = [&](BufferId b) {
         if (constants_.contains(b)) return true;
+        if (buffer(b).alias_of >= 0) return false;  // its memory is written
         const auto w = writers.find(b);
         return w != writers.end() && std::all_of(w->second.begin(), w->second.end(), [&](size_t k) { return constant_kernel_[k]; });
       };
@@ -145,6 +152,7 @@ class Lower {
       calls_.push_back(std::move(call));
       return;
     }
+    if (k.steps[0].kind == Step::Kind::alias) return;
     std::string what, name;
     std::set<std::string> seen;
     for (const Step& s : k.steps) {
@@ -181,6 +189,7 @@ class Lower {
     std::map<BufferId, std::pair<int, int>> alive;
     for (int t = 0; t < static_cast<int>(calls_.size()); ++t) {
       const auto touch = [&](BufferId b) {
+        b = memory_of(b);
         auto [it, fresh] = alive.emplace(b, std::pair{t, t});
         it->second.second = t;
       };
@@ -246,8 +255,7 @@ class Lower {
   }
 
   std::string address(BufferId b, int64_t offset) {
-    const auto same = same_.find(b);
-    const Buffer& x = buffer(same == same_.end() ? b : same->second);
+    const Buffer& x = buffer(memory_of(b));
     std::string base;
     switch (x.place) {
       case Buffer::Place::input: base = "f->in[" + std::to_string(x.slot) + "]"; break;

@@ -89,7 +89,7 @@ std::string Writer::expression(ExprId id) {
              (ir::is_float(e.dtype) ? literal(e.real) : literal(e.dtype, e.integer)) + ")";
     case Expr::Kind::exact: return "splat<f32, W>(" + literal(e.real) + ")";
     case Expr::Kind::load: return load(e);
-    case Expr::Kind::index: return lanes_of(e.at, "i64");
+    case Expr::Kind::index: return lanes_of(e.at, t.c_str());
     case Expr::Kind::cast:
       return "cast<" + t + ", " + type_name(exprs_[e.args[0]].dtype) + ">(" + value(e.args[0]) + ")";
     case Expr::Kind::checked: {

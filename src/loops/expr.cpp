@@ -43,15 +43,34 @@ ExprId Exprs::operand_number(ir::Dtype t, double v) {
 ExprId Exprs::load(BufferId b, ir::Dtype t, Index at) {
   return intern({.kind = Expr::Kind::load, .dtype = t, .buffer = b, .at = std::move(at)});
 }
-ExprId Exprs::index(Index at) {
-  if (at.is_constant()) return constant(ir::Dtype::i64, at.constant);
-  return intern({.kind = Expr::Kind::index, .dtype = ir::Dtype::i64, .at = std::move(at)});
+ExprId Exprs::index(Index at, ir::Dtype t) {
+  if (at.is_constant()) return constant(t, at.constant);
+  return intern({.kind = Expr::Kind::index, .dtype = t, .at = std::move(at)});
+}
+std::optional<ExprId> Exprs::narrow(ExprId id) {
+  const Expr e = (*this)[id];
+  if (e.dtype != ir::Dtype::i64) return std::nullopt;
+  const auto fits = [](int64_t v) { return v > std::numeric_limits<int32_t>::min() && v < std::numeric_limits<int32_t>::max(); };
+  if (e.kind == Expr::Kind::constant && fits(e.integer)) return constant(ir::Dtype::i32, e.integer);
+  if (e.kind != Expr::Kind::index) return std::nullopt;
+  for (const auto& [atom, c] : e.at.terms)
+    if (atom < 0) return std::nullopt;
+  const Range r = range(e.at, extent_of());
+  return fits(r.low) && fits(r.high) ? std::optional(index(e.at, ir::Dtype::i32)) : std::nullopt;
 }
 ExprId Exprs::call(std::string name, ir::Dtype result, std::vector<ExprId> args) {
+  if (result == ir::Dtype::b8 && args.size() == 2) {
+    const auto a = narrow(args[0]), b = narrow(args[1]);
+    if (a && b) args = {*a, *b};
+  }
   return intern({.kind = Expr::Kind::call, .dtype = result, .name = std::move(name), .args = std::move(args)});
 }
 ExprId Exprs::cast(ir::Dtype t, ExprId e) {
   if ((*this)[e].dtype == t) return e;
+  if (const auto n = narrow(e)) {
+    if (t == ir::Dtype::i32) return *n;
+    e = *n;
+  }
   return intern({.kind = Expr::Kind::cast, .dtype = t, .args = {e}});
 }
 ExprId Exprs::checked(std::string op, int dim, int64_t extent, bool wrap, ExprId e) {
@@ -108,7 +127,7 @@ ExprId Exprs::substitute(ExprId id, const Variables& f, Memo& memo) {
   Expr e = (*this)[id];
   for (ExprId& a : e.args) a = substitute(a, f, memo);
   e.at = substitute(e.at, f, memo);
-  const ExprId r = e.kind == Expr::Kind::index ? index(std::move(e.at)) : intern(std::move(e));
+  const ExprId r = e.kind == Expr::Kind::index ? index(std::move(e.at), e.dtype) : intern(std::move(e));
   memo.emplace(id, r);
   return r;
 }

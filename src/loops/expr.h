@@ -19,7 +19,7 @@ struct Expr {
   enum class Kind {
     constant,  // number
     load,      // element `at` of `buffer`, read as dtype
-    index,     // the integer `at` (i64)
+    index,     // the integer `at` (i64, or i32 where it fits)
     call,      // name(args...)
     cast,      // args[0] as dtype, by ATen's rules
     checked,   // args[0] (i64), an index into `extent` entries: wraps if `wrap`, fails out of range; name is the op
@@ -45,7 +45,7 @@ class Exprs {
   /// A factor or divisor of an operand of this dtype: ATen does not round it to f16/bf16 first.
   ExprId operand_number(ir::Dtype, double);
   ExprId load(BufferId, ir::Dtype, Index at);
-  ExprId index(Index);
+  ExprId index(Index, ir::Dtype = ir::Dtype::i64);
   ExprId call(std::string name, ir::Dtype result, std::vector<ExprId> args);
   ExprId cast(ir::Dtype, ExprId);
   ExprId checked(std::string op, int dim, int64_t extent, bool wrap, ExprId);
@@ -75,6 +75,8 @@ class Exprs {
   double cost(ExprId id) const;
 
  private:
+  /// An i64 expression of loop variables in i32, where it fits: twice the lanes.
+  std::optional<ExprId> narrow(ExprId);
   ExprId intern(Expr);
   using Memo = std::map<ExprId, ExprId>;
   ExprId substitute(ExprId, const Variables&, Memo&);

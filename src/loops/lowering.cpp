@@ -70,6 +70,7 @@ Program Lowering::run() {
   }
   for (const ir::Node& n : graph.nodes) lower(n);
   store_outputs();
+  write_in_place();
   return std::move(program_);
 }
 
@@ -394,6 +395,32 @@ void Lowering::store_outputs() {
     Buffer& buffer = program_.buffers[static_cast<size_t>(b)];
     buffer.place = Buffer::Place::output, buffer.slot = static_cast<int>(k);
     program_.outputs.push_back(b);
+  }
+}
+
+/// A copy made to write a window of it need not be made when nobody reads the original any more.
+void Lowering::write_in_place() {
+  const auto n = static_cast<int>(program_.steps.size());
+  std::map<BufferId, std::vector<int>> readers, writers;
+  for (int i = 0; i < n; ++i) {
+    const Step& s = program_.steps[static_cast<size_t>(i)];
+    std::set<BufferId> read;
+    for (const ExprId e : loads(s, exprs())) read.insert(exprs()[e].buffer);
+    for (const HostOperand& o : s.operands) read.insert(o.buffer);
+    for (const BufferId b : read) readers[b].push_back(i);
+    if (s.buffer >= 0) writers[s.buffer].push_back(i);
+  }
+  for (int i = 0; i < n; ++i) {
+    Step& s = program_.steps[static_cast<size_t>(i)];
+    if (s.kind != Step::Kind::map || writers[s.buffer].size() < 2 || writers[s.buffer].front() != i) continue;
+    const Expr e = exprs()[s.body];
+    if (e.kind != Expr::Kind::load || e.at != s.at || e.dtype != s.dtype) continue;
+    Buffer& from = program_.buffers[static_cast<size_t>(e.buffer)];
+    const Buffer& to = program_.buffers[static_cast<size_t>(s.buffer)];
+    if (from.place != Buffer::Place::arena || from.type != to.type || readers[e.buffer].back() != i) continue;
+    s.kind = Step::Kind::alias;
+    s.after.insert(s.after.end(), readers[e.buffer].begin(), readers[e.buffer].end() - 1);
+    from.alias_of = s.buffer;
   }
 }
 

@@ -47,6 +47,7 @@ class Lowering {
 
   /// A buffer for v, to be filled by steps that the rule makes.
   BufferId make_buffer(ir::ValueId v);
+  BufferId new_buffer(const ir::Type&);
   /// Stores `f` over `sizes` at offset + index * strides of the buffer. Returns the step, or -1 if there is nothing to do.
   int map(BufferId, std::string what, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
           int64_t offset, ir::Dtype, const Element&);
@@ -79,8 +80,8 @@ class Lowering {
   void host(const ir::Node&, std::string why);
   ExprId read(ir::ValueId v, Index offset, ir::Dtype);
   void count_uses();
-  BufferId new_buffer(const ir::Type&);
   void store_outputs();
+  void write_in_place();
   BufferId copy(ir::ValueId v);  // of the bytes, whatever the dtype
   void ask_split(const Index& e, int64_t k);
   /// Calls build until it asks for no finer loop; rewrites index and variables.

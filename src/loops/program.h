@@ -15,7 +15,7 @@ struct Buffer {
   int slot = -1;           // input, output, host: which
   int64_t offset = 0;      // arena, prepared
   int64_t bytes = 0;
-  BufferId alias_of = -1;  // a later version in the same memory
+  BufferId alias_of = -1;  // stands in the memory of this one, its later version
 };
 
 enum class Reduction { none, sum, prod, amax, amin, argmax, argmin, any, all };
@@ -35,6 +35,7 @@ struct Step {
     write,   // buffer[at] (combine)= body in order; `at` holds run-time indices
     matmul,  // buffer[at] = sum over reduced[0] of a * b; space is batch, m, n (those of size > 1)
     host,
+    alias,   // buffer takes over the memory of the one it would copy
   } kind = Kind::map;
   std::string what;                // op, for people
   std::vector<Atom> space, reduced;  // outermost first

@@ -1,4 +1,6 @@
 // Reductions and scans.
+#include <algorithm>
+
 #include "loops/lowering.h"
 
 namespace precast::loops {
@@ -33,43 +35,121 @@ std::vector<bool> reduced_dims(const std::vector<int64_t>& dims, int64_t rank) {
   return reduced;
 }
 
-bool reduce(Lowering& l, const ir::Node& n) {
-  const Reduction kind = kind_of(n.op);
-  const ir::ValueId self = tensor(n, "self"), out = result(n);
-  const ir::Type in = l.type(self), type = l.type(out);
-  const std::vector<bool> reduced = reduced_dims(integers(n, "dim"), in.dim());
-  const bool to_bool = kind == Reduction::any || kind == Reduction::all;
-  if (!is_arg(kind) && type.dtype != (to_bool ? Dtype::b8 : in.dtype)) return l.refuse("result of another dtype");
-  if (in.dtype == Dtype::b8 && (kind == Reduction::sum || kind == Reduction::prod))
-    return l.refuse("arithmetic on bool");
-  const bool keepdim = flag(n, "keepdim");
-  const BufferId b = l.make_buffer(out);
+/// A reduction of `sizes` (strides: of the operand, to order the loops) into `out`, whose strides cover the kept dims
+/// (and the reduced ones, of size 1, with keepdim).
+struct Job {
+  std::string what;
+  Reduction kind;
+  std::vector<int64_t> sizes, strides;
+  std::vector<bool> reduced;
+  bool keepdim;
+  BufferId out;
+  Dtype dtype;
+  std::vector<int64_t> out_strides;
+  Element body;
+};
+
+void add(Lowering& l, const Job& job) {
   Step s;
   s.kind = Step::Kind::reduce;
-  s.what = n.op.substr(6, n.op.find('.') - 6);
-  s.reduction = kind, s.buffer = b, s.dtype = type.dtype;
-  if (in.dtype == Dtype::b8 && kind == Reduction::amax) s.reduction = Reduction::any;
-  if (in.dtype == Dtype::b8 && kind == Reduction::amin) s.reduction = Reduction::all;
-  const int i = l.add_step(std::move(s), in.sizes, in.strides, reduced, [&](Step& step, const Indices& index) {
+  s.what = job.what, s.reduction = job.kind, s.buffer = job.out, s.dtype = job.dtype;
+  const int i = l.add_step(std::move(s), job.sizes, job.strides, job.reduced, [&](Step& step, const Indices& index) {
     Indices kept;
     Index position;
     for (size_t d = 0; d < index.size(); ++d) {
-      if (reduced[d]) position = position * in.sizes[d] + index[d];
-      if (!reduced[d]) kept.push_back(index[d]);
-      if (reduced[d] && keepdim) kept.push_back({});
+      if (job.reduced[d]) position = position * job.sizes[d] + index[d];
+      if (!job.reduced[d]) kept.push_back(index[d]);
+      if (job.reduced[d] && job.keepdim) kept.push_back({});
     }
-    step.body = l.element(self, index);
-    if (to_bool) step.body = l.exprs().cast(Dtype::b8, step.body);
-    // bool orders as 0 < 1; a mask is 0 and -1.
-    if (is_arg(kind) && in.dtype == Dtype::b8) step.body = l.exprs().cast(Dtype::i32, step.body);
-    if (is_arg(kind)) step.position = l.exprs().index(position);
-    step.at = linearize(kept, type.strides);
+    step.body = job.body(index);
+    if (is_arg(job.kind)) step.position = l.exprs().index(position);
+    step.at = linearize(kept, job.out_strides);
   });
   if (i >= 0 && l.step(i).reduced.empty()) {  // of one element each
     Step& step = l.step(i);
     step.kind = Step::Kind::map;
-    if (is_arg(kind)) step.body = std::exchange(step.position, -1);
+    if (is_arg(job.kind)) step.body = std::exchange(step.position, -1);
   }
+}
+
+/// How many pieces to cut the outermost reduced dim in, so that threads share a long reduction to few results.
+int64_t pieces(const Job& job, size_t dim) {
+  int64_t results = 1, terms = 1;
+  for (size_t d = 0; d < job.sizes.size(); ++d) (job.reduced[d] ? terms : results) *= job.sizes[d];
+  if (is_arg(job.kind) || results >= 32 || results * terms < 65536) return 1;
+  const int64_t most = std::min({int64_t{256} / results, terms / 2048, job.sizes[dim]});
+  for (int64_t p = most; p > 3; --p)
+    if (job.sizes[dim] % p == 0) return p;
+  return 1;
+}
+
+bool reduce(Lowering& l, const ir::Node& n) {
+  const Reduction kind = kind_of(n.op);
+  const ir::ValueId self = tensor(n, "self"), out = result(n);
+  const ir::Type in = l.type(self), type = l.type(out);
+  Job job{n.op.substr(6, n.op.find('.') - 6), kind, in.sizes, in.strides, reduced_dims(integers(n, "dim"), in.dim()),
+          flag(n, "keepdim"), -1, type.dtype, type.strides, {}};
+  const bool to_bool = kind == Reduction::any || kind == Reduction::all;
+  if (!is_arg(kind) && type.dtype != (to_bool ? Dtype::b8 : in.dtype)) return l.refuse("result of another dtype");
+  if (in.dtype == Dtype::b8 && (kind == Reduction::sum || kind == Reduction::prod))
+    return l.refuse("arithmetic on bool");
+  job.out = l.make_buffer(out);
+  if (in.dtype == Dtype::b8 && kind == Reduction::amax) job.kind = Reduction::any;
+  if (in.dtype == Dtype::b8 && kind == Reduction::amin) job.kind = Reduction::all;
+  job.body = [&](const Indices& index) {
+    const ExprId e = l.element(self, index);
+    if (to_bool) return l.exprs().cast(Dtype::b8, e);
+    // bool orders as 0 < 1; a mask is 0 and -1.
+    return is_arg(kind) && in.dtype == Dtype::b8 ? l.exprs().cast(Dtype::i32, e) : e;
+  };
+
+  size_t outermost = job.sizes.size();
+  for (size_t d = 0; d < job.sizes.size(); ++d)
+    if (job.reduced[d] && job.sizes[d] > 1 && (outermost == job.sizes.size() || job.strides[d] > job.strides[outermost])) outermost = d;
+  const int64_t parts = outermost < job.sizes.size() ? pieces(job, outermost) : 1;
+  if (parts == 1) return add(l, job), true;
+
+  // First each piece, not rounded to f16 or bf16; then the pieces.
+  const Dtype wide = type.dtype == Dtype::f16 || type.dtype == Dtype::bf16 ? Dtype::f32 : type.dtype;
+  const int64_t length = job.sizes[outermost] / parts;
+  Job first = job;
+  const auto at = [&](auto& v) { return v.begin() + static_cast<std::ptrdiff_t>(outermost); };
+  first.sizes[outermost] = length;
+  first.sizes.insert(at(first.sizes), parts);
+  first.strides.insert(at(first.strides), job.strides[outermost] * length);
+  first.reduced.insert(at(first.reduced), false);
+  first.keepdim = true;
+  first.dtype = wide;
+  Job second = job;
+  second.sizes.clear(), second.reduced.clear();
+  for (size_t d = 0; d < first.sizes.size(); ++d) {
+    if (first.reduced[d]) {
+      second.sizes.push_back(1);
+    } else {
+      second.sizes.push_back(first.sizes[d]);
+    }
+    second.reduced.push_back(d == outermost || first.reduced[d]);
+  }
+  const ir::Type partial = ir::contiguous(wide, second.sizes);
+  first.out = l.new_buffer(partial), first.out_strides = partial.strides;
+  first.body = [&](const Indices& index) {
+    Indices whole = index;
+    whole[outermost + 1] = index[outermost] * length + index[outermost + 1];
+    whole.erase(at(whole));
+    return l.exprs().cast(wide, job.body(whole));
+  };
+  add(l, first);
+  // The piece dim is one more than the operand had: it is no part of the result.
+  second.strides = partial.strides;
+  second.keepdim = false;
+  second.out_strides.clear();
+  for (size_t d = 0, o = 0; d < job.sizes.size(); ++d) {
+    if (!job.reduced[d]) second.out_strides.push_back(job.out_strides[o]);
+    if (!job.reduced[d] || job.keepdim) ++o;
+  }
+  // Rounded once, when the result is stored.
+  second.body = [&](const Indices& index) { return l.exprs().load(first.out, wide, linearize(index, partial.strides)); };
+  add(l, second);
   return true;
 }
 

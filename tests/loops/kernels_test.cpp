@@ -267,3 +267,58 @@ TEST_CASE("NaN wins, the first index wins ties") {
   CHECK(r.outputs[0].get(0) == 0);
   CHECK(r.outputs[1].get(0) == 0);
 }
+
+TEST_CASE("long reductions to few results are cut in pieces") {
+  check({
+      {"whole", R"(graph(%0: f32[64,1030], %1: f16[96,1024], %2: f32[70000]) {
+         %3: f32[64,1030] = aten::mul.Tensor(self=%0, other=%0)
+         %4: f32[] = aten::sum.dim_IntList(self=%3, dim=[0, 1], keepdim=false, dtype=None)
+         %5: f32[1,1] = aten::amax(self=%0, dim=[0, 1], keepdim=true)
+         %6: f16[] = aten::sum.dim_IntList(self=%1, dim=[0, 1], keepdim=false, dtype=None)
+         %7: f32[] = aten::sum.dim_IntList(self=%2, dim=[0], keepdim=false, dtype=None)
+         %8: f32[] = aten::sqrt(self=%4)
+         %9: f32[64,1030] = aten::div.Tensor(self=%0, other=%8)
+         return (%4, %5, %6, %7, %9)
+       })", 1e-3, 1e-3},
+      {"channels", R"(graph(%0: f32[4,3,128,65]) {
+         %1: f32[3] = aten::sum.dim_IntList(self=%0, dim=[0, 2, 3], keepdim=false, dtype=None)
+         %2: f32[1,3,1,1] = aten::amin(self=%0, dim=[0, 2, 3], keepdim=true)
+         return (%1, %2)
+       })", 1e-4, 1e-3},
+  });
+}
+
+TEST_CASE("masks from positions") {
+  check({
+      {"causal", R"(graph(%0: f32[3,33,33]) {
+         %1: i64[33] = aten::arange.start_step(start=0, end=33, step=1, dtype=None, layout=None, device=cpu, pin_memory=None)
+         %2: i64[33,1] = prim::view(base=%1, offset=0)
+         %3: bool[33,33] = aten::le.Tensor(self=%1, other=%2)
+         %4: f32[] = aten::full(size=int[], fill_value=-inf, dtype=f32, layout=None, device=cpu, pin_memory=None)
+         %5: f32[3,33,33] = aten::where.self(condition=%3, self=%0, other=%4)
+         %6: f32[3,33,1] = aten::amax(self=%5, dim=[2], keepdim=true)
+         %7: f32[3,33,33] = aten::sub.Tensor(self=%5, other=%6, alpha=1)
+         %8: f32[3,33,33] = aten::exp(self=%7)
+         %9: f32[3,33,1] = aten::sum.dim_IntList(self=%8, dim=[2], keepdim=true, dtype=None)
+         %10: f32[3,33,33] = aten::div.Tensor(self=%8, other=%9)
+         return (%10)
+       })"},
+  });
+}
+
+TEST_CASE("a window is written in place where nobody reads the original any more") {
+  const std::string text = R"(graph(%0: f32[64,64], %1: f32[64,8]) {
+    %2: f32[64,64] = aten::exp(self=%0)
+    %3: f32[] = aten::sum.dim_IntList(self=%2, dim=[0, 1], keepdim=false, dtype=None)
+    %4: f32[64,64] = prim::scatter(base=%2, src=%1, offset=0, sizes=[64, 8], strides=[64, 1])
+    %5: f32[64,64] = prim::scatter(base=%4, src=%1, offset=64, sizes=[64, 8], strides=[64, 1])
+    %6: f32[64,8]{64,1} = prim::view(base=%5, offset=16)
+    %7: f32[64,8] = aten::neg(self=%6)
+    %8: f32[64,64] = prim::scatter(base=%5, src=%7, offset=0, sizes=[64, 8], strides=[64, 1])
+    return (%3, %8)
+  })";
+  compiled::Batch batch;
+  const int i = batch.add(text);
+  CHECK(batch.emitted(i).arena_bytes <= 64 * 64 * 4 + 4096);  // one more copy: %7 reads what %8 writes
+  check({{"scatters", text, 1e-5, 1e-3}});
+}
