@@ -1,5 +1,6 @@
 #include "emit/writer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -56,18 +57,43 @@ const std::set<Atom>& Writer::dependencies(ExprId id) {
 
 size_t Writer::depth(ExprId id) {
   std::set<Atom> missing = dependencies(id);
+  size_t least = 0;
+  for (const ExprId operand : operands(id)) least = std::max(least, scope_of(operand));
+  const Expr& e = exprs_[id];
+  if (e.kind == Expr::Kind::load && made_here(e.buffer)) least = scopes_.size() - 1;
   for (size_t d = 0; d < scopes_.size(); ++d) {
     for (const Atom a : scopes_[d].bound) missing.erase(a);
-    if (missing.empty()) return d;
+    if (missing.empty() && d >= least) return d;
   }
   internal_error(__FILE__, __LINE__, "an expression depends on a variable that no loop binds");
+}
+
+/// What the text of an expression names: its arguments, and the loaded integers in its address.
+std::vector<ExprId> Writer::operands(ExprId id) const {
+  const Expr& e = exprs_[id];
+  std::vector<ExprId> found(e.args.begin(), e.args.end());
+  for (const auto& [atom, c] : e.at.terms)
+    if (atom < 0) found.push_back(~atom);
+  return found;
+}
+
+size_t Writer::scope_of(ExprId id) const {
+  for (size_t d = scopes_.size(); d-- > 0;)
+    if (scopes_[d].names.contains(id)) return d;
+  return 0;
+}
+
+/// Its elements change while the kernel runs, so a read must stay behind the write even if no loop variable says so.
+bool Writer::made_here(loops::BufferId b) const {
+  return scratch.contains(b) || std::any_of(parameters.begin(), parameters.end(),
+                                            [&](const Parameter& p) { return p.written && p.pointer.buffer == b; });
 }
 
 std::string Writer::value(ExprId id) {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
     if (const auto it = scope->names.find(id); it != scope->names.end()) return it->second;
-  const size_t d = depth(id);
   const std::string text = expression(id);  // operands are placed first
+  const size_t d = depth(id);
   const std::string name = fresh();
   scopes_[d].text += "const auto " + name + " = " + text + ";\n";
   scopes_[d].names[id] = name;

@@ -79,6 +79,9 @@ class Writer {
     std::map<loops::ExprId, std::string> names;
   };
   size_t depth(loops::ExprId);
+  std::vector<loops::ExprId> operands(loops::ExprId) const;
+  size_t scope_of(loops::ExprId) const;
+  bool made_here(loops::BufferId) const;
   std::string expression(loops::ExprId);
   std::string load(const loops::Expr&);
   std::string call(const loops::Expr&);
