@@ -197,7 +197,7 @@ class KernelWriter {
             ops += loops::operation_cost(x) * 0.3;
           }
         });
-        if (kept_.contains(s.buffer)) ops += access(s.at, v);
+        if (kept_.contains(s.buffer)) ops += 1.5 * access(s.at, v);
         cost += points * ops;
       }
       cost *= chunks;
