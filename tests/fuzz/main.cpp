@@ -1,4 +1,4 @@
-// precast_fuzz: random programs, judged by plain eager. See docs/testing in README; `make fuzz` runs it until stopped.
+// precast_fuzz: random programs, judged by plain eager. `make fuzz` runs it until it is stopped.
 //
 //   precast_fuzz --programs 500            that many programs, then a grid of what they covered
 //   precast_fuzz --forever                 until stopped (Ctrl-C)
