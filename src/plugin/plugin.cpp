@@ -1,6 +1,7 @@
 // The table of functions that the program takes from this library.
 #include <exception>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "plugin/commands.h"
@@ -18,6 +19,9 @@ int guarded(F&& f) {
   try {
     f();
     return 0;
+  } catch (const std::invalid_argument& e) {
+    last_error = e.what();
+    return 2;
   } catch (const c10::Error& e) {
     last_error = e.what_without_backtrace();
   } catch (const std::exception& e) {
