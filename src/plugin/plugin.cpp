@@ -1,4 +1,7 @@
 // The table of functions that the program takes from this library.
+#include <c10/util/Exception.h>
+#include <torch/version.h>
+
 #include <exception>
 #include <memory>
 #include <stdexcept>
