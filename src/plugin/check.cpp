@@ -24,11 +24,16 @@ struct Item {
 
 std::string words(const detail::Leaf& leaf) {
   switch (leaf.kind) {
-    case detail::Kind::boolean: return leaf.integer ? "true" : "false";
-    case detail::Kind::integer: return std::to_string(leaf.integer);
-    case detail::Kind::real: return std::to_string(leaf.real);
-    case detail::Kind::string: return std::string(leaf.text, static_cast<size_t>(leaf.length));
-    default: return "none";
+    case detail::Kind::boolean:
+      return leaf.integer ? "true" : "false";
+    case detail::Kind::integer:
+      return std::to_string(leaf.integer);
+    case detail::Kind::real:
+      return std::to_string(leaf.real);
+    case detail::Kind::string:
+      return std::string(leaf.text, static_cast<size_t>(leaf.length));
+    default:
+      return "none";
   }
 }
 
@@ -36,8 +41,10 @@ void append(std::vector<Item>& items, const std::string& what, const Flat& flat)
   for (size_t i = 0; i < flat.leaves.size(); ++i) {
     const detail::Leaf& leaf = flat.leaves[i];
     Item item{what + (flat.leaves.size() > 1 ? " " + std::to_string(i) : ""), {}, {}};
-    if (leaf.kind == detail::Kind::tensor) item.tensor = *leaf.tensor;
-    else item.value = words(leaf);
+    if (leaf.kind == detail::Kind::tensor)
+      item.tensor = *leaf.tensor;
+    else
+      item.value = words(leaf);
     items.push_back(item);
   }
 }
@@ -61,7 +68,8 @@ std::vector<at::Tensor> copies(const std::vector<Item>& items) {
 }
 
 bool changed(const at::Tensor& before, const at::Tensor& after) {
-  return before.defined() && after.defined() && before.sizes() == after.sizes() && !compare(before, after, 0, 0).why.empty();
+  return before.defined() && after.defined() && before.sizes() == after.sizes() &&
+         !compare(before, after, 0, 0).why.empty();
 }
 
 }  // namespace
@@ -82,13 +90,17 @@ void check(const precast_check_request& request, void (*row)(void* context, cons
 
   const auto expected = everything(eager), found = everything(artifact);
   if (expected.size() != found.size())
-    throw PrecompileError("eager returned a result of another structure than the artifact: the pair was captured from another model or method");
+    throw PrecompileError(
+        "eager returned a result of another structure than the artifact: the pair was captured from another model or "
+        "method");
   const size_t n_outputs = expected.size() - (before.size() - 1);  // without a result, `before` has one: none
   for (size_t i = 0; i < expected.size(); ++i) {
     const Item &e = expected[i], &f = found[i];
     Comparison c;
-    if (e.tensor.defined() || f.tensor.defined()) c = compare(e.tensor, f.tensor, request.relative, request.absolute);
-    else if (e.value != f.value) c.why = "expected " + e.value + ", found " + f.value;
+    if (e.tensor.defined() || f.tensor.defined())
+      c = compare(e.tensor, f.tensor, request.relative, request.absolute);
+    else if (e.value != f.value)
+      c.why = "expected " + e.value + ", found " + f.value;
     // Inputs and weights are worth a row when the call writes them, or should not have.
     if (i >= n_outputs && c.why.empty() && !changed(before[i - n_outputs + 1], e.tensor)) continue;
     const std::string type = e.tensor.defined() ? words(e.tensor) : e.value;

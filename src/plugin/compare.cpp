@@ -37,7 +37,8 @@ Comparison compare(const at::Tensor& expected, const at::Tensor& found, double r
   const at::ScalarType dtype = expected.scalar_type();
   const bool exact = at::isIntegralType(dtype, true);
   const double step = dtype == at::kHalf ? 0x1p-10 : dtype == at::kBFloat16 ? 0x1p-7 : 0;
-  const double relative_here = exact ? 0 : std::max(relative, 4 * step), absolute_here = exact ? 0 : std::max(absolute, 4 * step);
+  const double relative_here = exact ? 0 : std::max(relative, 4 * step),
+               absolute_here = exact ? 0 : std::max(absolute, 4 * step);
   const at::Tensor e = wide(expected.detach()), f = wide(found.detach());
   const at::Tensor same = exact ? expected.eq(found) : e.eq(f).logical_or(e.isnan().logical_and(f.isnan()));
   const at::Tensor distance = at::where(same, 0.0, (e - f).abs()).nan_to_num(infinity, infinity, infinity);

@@ -52,7 +52,11 @@ torch::jit::Module descend(torch::jit::Module module, const std::string& path) {
 }  // namespace
 
 Script::Script(const precast_callable& c)
-    : file_(c.file), submodule_(c.submodule), method_(c.method), whole_(load(file_)), module_(descend(whole_, submodule_)) {
+    : file_(c.file),
+      submodule_(c.submodule),
+      method_(c.method),
+      whole_(load(file_)),
+      module_(descend(whole_, submodule_)) {
   whole_.train(c.train != 0);
   if (!module_.find_method(method_)) {
     std::vector<std::string> names;
@@ -77,9 +81,10 @@ std::vector<c10::IValue> Script::complete(std::vector<c10::IValue> inputs) const
   if (inputs.size() < needs || inputs.size() > takes) {
     std::string names;
     for (size_t i = 1; i < parameters.size(); ++i)
-      names += (i > 1 ? ", " : "") + parameters[i].name() + ": " + parameters[i].type()->str() + (i > needs ? " (optional)" : "");
-    throw PrecompileError("method '" + method_ + "' takes " + std::to_string(takes) + " arguments (" + names + "), and " +
-                          std::to_string(inputs.size()) + " were given with --input");
+      names += (i > 1 ? ", " : "") + parameters[i].name() + ": " + parameters[i].type()->str() +
+               (i > needs ? " (optional)" : "");
+    throw PrecompileError("method '" + method_ + "' takes " + std::to_string(takes) + " arguments (" + names +
+                          "), and " + std::to_string(inputs.size()) + " were given with --input");
   }
   for (size_t i = inputs.size(); i < takes; ++i) inputs.push_back(*parameters[i + 1].default_value());
   return inputs;
@@ -90,17 +95,28 @@ std::vector<c10::IValue> to_ivalues(const precast_leaf* leaves, int n) {
   for (int i = 0; i < n; ++i) {
     const precast_leaf& leaf = leaves[i];
     switch (leaf.kind) {
-      case PRECAST_BOOL: values.emplace_back(leaf.i != 0); break;
-      case PRECAST_INT: values.emplace_back(static_cast<int64_t>(leaf.i)); break;
-      case PRECAST_DOUBLE: values.emplace_back(leaf.d); break;
-      case PRECAST_STRING: values.emplace_back(std::string(leaf.s, static_cast<size_t>(leaf.length))); break;
+      case PRECAST_BOOL:
+        values.emplace_back(leaf.i != 0);
+        break;
+      case PRECAST_INT:
+        values.emplace_back(static_cast<int64_t>(leaf.i));
+        break;
+      case PRECAST_DOUBLE:
+        values.emplace_back(leaf.d);
+        break;
+      case PRECAST_STRING:
+        values.emplace_back(std::string(leaf.s, static_cast<size_t>(leaf.length)));
+        break;
       case PRECAST_TENSOR: {
         const precast_tensor& t = leaf.t;
         const std::vector<int64_t> sizes(t.sizes, t.sizes + t.ndim), strides(t.strides, t.strides + t.ndim);
-        values.emplace_back(at::from_blob(t.data, sizes, strides, at::dtype(static_cast<at::ScalarType>(t.dtype))).clone());
+        values.emplace_back(
+            at::from_blob(t.data, sizes, strides, at::dtype(static_cast<at::ScalarType>(t.dtype))).clone());
         break;
       }
-      default: values.emplace_back(); break;
+      default:
+        values.emplace_back();
+        break;
     }
   }
   return values;
@@ -158,8 +174,9 @@ void Flat::add(const c10::IValue& v, const std::string& where) {
     }
     spec += '}';
   } else {
-    throw PrecompileError(where + " is a " + v.tagKind() +
-                          "; precast takes tensors, numbers, strings, and lists, tuples and string-keyed dicts of them");
+    throw PrecompileError(
+        where + " is a " + v.tagKind() +
+        "; precast takes tensors, numbers, strings, and lists, tuples and string-keyed dicts of them");
   }
 }
 

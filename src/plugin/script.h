@@ -13,7 +13,8 @@ namespace precast::plugin {
 
 class Script {
  public:
-  /// Loads the file onto the CPU and finds submodule and method. Throws PrecompileError that says what there is instead.
+  /// Loads the file onto the CPU and finds submodule and method. Throws PrecompileError that says what there is
+  /// instead.
   explicit Script(const precast_callable&);
 
   torch::jit::Module& module() { return module_; }
@@ -36,7 +37,7 @@ std::vector<c10::IValue> to_ivalues(const precast_leaf* leaves, int n);
 struct Flat {
   detail::Leaves leaves;
   std::string spec;
-  std::deque<at::Tensor> tensors;    // what the leaves point to
+  std::deque<at::Tensor> tensors;  // what the leaves point to
   std::deque<std::string> strings;
 
   /// Throws PrecompileError for what is no tensor, number, string, list, tuple or string-keyed dict; `where` names it.

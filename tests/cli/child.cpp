@@ -37,8 +37,8 @@ void redirect(const std::filesystem::path& path, int to) {
 
 }  // namespace
 
-Output run_program(const std::string& program, const std::vector<std::string>& args, const std::vector<std::string>& env,
-                   bool clean) {
+Output run_program(const std::string& program, const std::vector<std::string>& args,
+                   const std::vector<std::string>& env, bool clean) {
   const Scratch dir;
   std::vector<std::string> all = {program};
   all.insert(all.end(), args.begin(), args.end());

@@ -8,7 +8,8 @@ struct Output {
   std::string out, err;
 };
 
-/// `program` is a path. `env` replaces single variables ("NAME=value", "NAME=" unsets); `clean` starts from nothing else.
+/// `program` is a path. `env` replaces single variables ("NAME=value", "NAME=" unsets); `clean` starts from nothing
+/// else.
 Output run_program(const std::string& program, const std::vector<std::string>& args,
                    const std::vector<std::string>& env = {}, bool clean = false);
 

@@ -36,11 +36,15 @@ TEST_CASE("failures: capture") {
   const Case cases[] = {
       {{"capture", in("none.pt"), "-o", in("f")}, "none.pt"},
       {{"capture", in("text.pt"), "-o", in("f")}, "text.pt is no TorchScript file that can be loaded"},
-      {{"capture", model("nested"), "--submodule", "part.deep", "--input", "f32[3]", "-o", in("f")}, "'part' has no module 'deep'; it has: none"},
-      {{"capture", model("nested"), "--submodule", "head", "--input", "f32[3]", "-o", in("f")}, "the model has no module 'head'; it has: part"},
-      {{"capture", model("net"), "--method", "infer", "--input", "f32[2,6]", "-o", in("f")}, "method 'infer': the module has none of that name; it has: forward"},
+      {{"capture", model("nested"), "--submodule", "part.deep", "--input", "f32[3]", "-o", in("f")},
+       "'part' has no module 'deep'; it has: none"},
+      {{"capture", model("nested"), "--submodule", "head", "--input", "f32[3]", "-o", in("f")},
+       "the model has no module 'head'; it has: part"},
+      {{"capture", model("net"), "--method", "infer", "--input", "f32[2,6]", "-o", in("f")},
+       "method 'infer': the module has none of that name; it has: forward"},
       {{"capture", model("net"), "-o", in("f")}, "takes 1 arguments (x: Tensor), and 0 were given"},
-      {{"capture", model("net"), "--input", "f32[2,6]", "--input", "3", "-o", in("f")}, "takes 1 arguments (x: Tensor), and 2 were given"},
+      {{"capture", model("net"), "--input", "f32[2,6]", "--input", "3", "-o", in("f")},
+       "takes 1 arguments (x: Tensor), and 2 were given"},
       {{"capture", model("net"), "--input", in("none.npy"), "-o", in("f")}, "none.npy: cannot be opened"},
       {{"capture", model("net"), "--input", "f32[2,7]", "-o", in("f")}, "mat1 and mat2"},
       {{"capture", model("broken"), "--input", "f32[2]", "-o", in("f")}, "this model always fails"},
@@ -54,7 +58,8 @@ TEST_CASE("failures: wrong options of capture are wrong usage") {
   const Case cases[] = {
       {{"capture", model("net"), "--input", "f32[2,6]", "--backend", "cuda", "-o", in("f")}, "backend"},
       {{"capture", model("net"), "--input", "f32[2,6]", "--isa", "sse9", "-o", in("f")}, "sse9"},
-      {{"capture", model("net"), "--input", "f32[2,6]", "--symbol", "not an identifier", "-o", in("f")}, "not an identifier"},
+      {{"capture", model("net"), "--input", "f32[2,6]", "--symbol", "not an identifier", "-o", in("f")},
+       "not an identifier"},
   };
   for (const Case& c : cases) {
     const Output o = precast_program(c.args);
@@ -75,7 +80,8 @@ TEST_CASE("failures: run refuses by name what does not fit") {
   io::write_safetensors(in("shape.safetensors"), {{"weight", tensor("f32[4,7]")}, {"bias", tensor("f32[4]")}});
   io::write_safetensors(in("dtype.safetensors"), {{"weight", tensor("f64[4,6]")}, {"bias", tensor("f32[4]")}});
   io::write_safetensors(in("lacks.safetensors"), {{"weight", tensor("f32[4,6]")}});
-  io::write_safetensors(in("prefix.safetensors"), {{"model.weight", tensor("f32[4,6]")}, {"model.bias", tensor("f32[4]")}});
+  io::write_safetensors(in("prefix.safetensors"),
+                        {{"model.weight", tensor("f32[4,6]")}, {"model.bias", tensor("f32[4]")}});
   const std::vector<std::string> good = {"run", p.cpp, p.cache, "--weights", w, "--input", "f32[2,6]", "-o", in("r")};
   const auto with = [&](size_t at, const std::string& value) {
     Case c{good, ""};
@@ -101,7 +107,8 @@ TEST_CASE("failures: run refuses by name what does not fit") {
       {with(6, "f64[2,6]"), "argument 1"},
       {with(6, in("text.npy")), "not a readable .npy file"},
       {without_weights, "the artifact needs weights: parameter 'weight'; give --weights FILE"},
-      {without_input, "the artifact takes 1 tensor, and 0 inputs were given; expected:\n  --input 'f32[2,6]'    (argument 1)"},
+      {without_input,
+       "the artifact takes 1 tensor, and 0 inputs were given; expected:\n  --input 'f32[2,6]'    (argument 1)"},
       {two_inputs, "the artifact takes 1 tensor, and 2 inputs were given"},
   };
   for (const Case& c : cases) check_fails(c);
@@ -136,19 +143,24 @@ TEST_CASE("failures: without a compiler, and without a plugin, the line says so"
   CHECK(build.code == 1);
   CHECK(has(build.err, "compiler"));
   workspace().write("cut.cache", "cut");
-  const Output run = run_program(PRECAST_PROGRAM, {"run", p.cpp, in("cut.cache"), "--weights", weights("net"), "--input", "f32[2,6]", "-o", in("q")},
-                                 {"PATH=/nonexistent"}, true);
+  const Output run =
+      run_program(PRECAST_PROGRAM,
+                  {"run", p.cpp, in("cut.cache"), "--weights", weights("net"), "--input", "f32[2,6]", "-o", in("q")},
+                  {"PATH=/nonexistent"}, true);
   CHECK(run.code == 1);
   CHECK(has(run.err, "no C++ compiler was found"));
 
   // A copy of the program with nothing beside it.
   std::filesystem::create_directories(in("alone"));
   std::filesystem::copy_file(PRECAST_PROGRAM, in("alone/precast"), std::filesystem::copy_options::overwrite_existing);
-  const Output capture = run_program(in("alone/precast"), {"capture", model("net"), "--input", "f32[2,6]", "-o", in("z")});
+  const Output capture =
+      run_program(in("alone/precast"), {"capture", model("net"), "--input", "f32[2,6]", "-o", in("z")});
   CHECK(capture.code == 1);
-  CHECK(has(capture.err, "precast capture: capturing a model needs LibTorch, and its plugin was found neither at " + in("alone/libprecast_torch_plugin.so")));
+  CHECK(has(capture.err, "precast capture: capturing a model needs LibTorch, and its plugin was found neither at " +
+                             in("alone/libprecast_torch_plugin.so")));
   workspace().write("alone/libprecast_torch_plugin.so", "not a library");
-  const Output broken = run_program(in("alone/precast"), {"capture", model("net"), "--input", "f32[2,6]", "-o", in("z")});
+  const Output broken =
+      run_program(in("alone/precast"), {"capture", model("net"), "--input", "f32[2,6]", "-o", in("z")});
   CHECK(broken.code == 1);
   CHECK(has(broken.err, "the plugin that brings it cannot be loaded"));
   const Output info = run_program(in("alone/precast"), {"info", p.cpp});

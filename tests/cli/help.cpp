@@ -17,7 +17,8 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 TEST_CASE("help: the texts are those of help.txt") {
   std::string all = precast_program({"--help"}).out;
-  for (const std::string& command : kCommands) all += "\n==== precast " + command + " --help\n" + precast_program({command, "--help"}).out;
+  for (const std::string& command : kCommands)
+    all += "\n==== precast " + command + " --help\n" + precast_program({command, "--help"}).out;
   if (std::getenv("PRECAST_UPDATE_HELP")) std::ofstream(PRECAST_HELP_TEXT) << all;
   std::ifstream file(PRECAST_HELP_TEXT);
   const std::string expected{std::istreambuf_iterator<char>(file), {}};

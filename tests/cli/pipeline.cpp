@@ -36,7 +36,9 @@ void write_floats(const std::filesystem::path& path, std::vector<int64_t> sizes,
 std::string folder(const std::string& name) { return (workspace().path / name).string(); }
 
 // Standalone: no LibTorch can be found, no variable is set, no compiler is in PATH.
-Output run_alone(std::vector<std::string> args) { return run_program(PRECAST_PROGRAM, args, {"PATH=/nonexistent"}, true); }
+Output run_alone(std::vector<std::string> args) {
+  return run_program(PRECAST_PROGRAM, args, {"PATH=/nonexistent"}, true);
+}
 
 }  // namespace
 
@@ -85,12 +87,14 @@ TEST_CASE("run lays inputs out as the artifact wants them") {
   const std::string dict = "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 6), }";
   std::string text = std::string("\x93NUMPY\x01", 7) + '\0' + static_cast<char>(dict.size()) + '\0' + dict;
   std::vector<float> columns, rows;
-  for (int i = 0; i < 12; ++i) columns.push_back(static_cast<float>(i % 2 * 6 + i / 2)), rows.push_back(static_cast<float>(i));
+  for (int i = 0; i < 12; ++i)
+    columns.push_back(static_cast<float>(i % 2 * 6 + i / 2)), rows.push_back(static_cast<float>(i));
   text.append(reinterpret_cast<const char*>(columns.data()), columns.size() * sizeof(float));
   workspace().write("fortran.npy", text);
   write_floats(workspace().path / "c.npy", {2, 6}, rows);
   for (const char* name : {"fortran", "c"}) {
-    const Output o = precast_program({"run", p.cpp, p.cache, "--weights", weights("net"), "--input", folder(std::string(name) + ".npy"), "-o", folder(name)});
+    const Output o = precast_program({"run", p.cpp, p.cache, "--weights", weights("net"), "--input",
+                                      folder(std::string(name) + ".npy"), "-o", folder(name)});
     REQUIRE_MESSAGE(o.code == 0, o.err);
   }
   CHECK(npy(folder("fortran") + "/0.npy") == npy(folder("c") + "/0.npy"));
@@ -100,7 +104,8 @@ TEST_CASE("run reports and keeps what the call changes") {
   const Pair& p = pair("counter", {"--input", "f32[3]"});
   const std::string w = weights("counter"), out = folder("counter"), w2 = folder("counter2.safetensors");
   write_floats(workspace().path / "x3.npy", {3}, {1, 2, 3});
-  const Output o = precast_program({"run", p.cpp, p.cache, "--weights", w, "--input", folder("x3.npy"), "-o", out, "--save-weights", w2});
+  const Output o = precast_program(
+      {"run", p.cpp, p.cache, "--weights", w, "--input", folder("x3.npy"), "-o", out, "--save-weights", w2});
   REQUIRE_MESSAGE(o.code == 0, o.err);
   CHECK(npy(out + "/0.npy") == std::vector<float>{3, 5, 7});
   CHECK(npy(out + "/input0.npy") == std::vector<float>{2, 4, 6});
@@ -130,7 +135,8 @@ TEST_CASE("a submodule, another method, nested results, defaults") {
 
 TEST_CASE("host ops and backend eager run through the plugin") {
   const Pair& random = pair("random", {"--input", "f32[100]:zeros"});
-  const Output o = precast_program({"run", random.cpp, random.cache, "--input", "f32[100]:zeros", "-o", folder("random")});
+  const Output o =
+      precast_program({"run", random.cpp, random.cache, "--input", "f32[100]:zeros", "-o", folder("random")});
   REQUIRE_MESSAGE(o.code == 0, o.err);
   const auto y = npy(folder("random") + "/0.npy");
   CHECK(*std::min_element(y.begin(), y.end()) >= 0);
@@ -140,7 +146,8 @@ TEST_CASE("host ops and backend eager run through the plugin") {
   const Pair& eager = pair("net", {"--input", "f32[2,6]", "--backend", "eager"});
   const Pair& compiled = pair("net", kNet);
   for (const auto& [p, name] : {std::pair{eager, "by-eager"}, {compiled, "by-kernels"}}) {
-    const Output r = precast_program({"run", p.cpp, p.cache, "--weights", weights("net"), "--input", "f32[2,6]", "-o", folder(name)});
+    const Output r = precast_program(
+        {"run", p.cpp, p.cache, "--weights", weights("net"), "--input", "f32[2,6]", "-o", folder(name)});
     REQUIRE_MESSAGE(r.code == 0, r.err);
   }
   const auto a = npy(folder("by-eager") + "/0.npy"), b = npy(folder("by-kernels") + "/0.npy");
@@ -171,7 +178,8 @@ TEST_CASE("a frozen file with constants and an assignment through an index") {
   const Pair& p = pair("frozen", {"--method", "assign", "--input", "f32[2,6]"});
   const Output c = precast_program({"check", model("frozen"), p.cpp, p.cache, "--method", "assign"});
   CHECK_MESSAGE(c.code == 0, c.err);
-  const Output r = precast_program({"run", p.cpp, p.cache, "--weights", weights("frozen", {}), "--input", "f32[2,6]", "-o", folder("frozen")});
+  const Output r = precast_program(
+      {"run", p.cpp, p.cache, "--weights", weights("frozen", {}), "--input", "f32[2,6]", "-o", folder("frozen")});
   CHECK_MESSAGE(r.code == 0, r.err);
 }
 
@@ -189,8 +197,9 @@ TEST_CASE("info tells about a pair, for people and for programs") {
   const Output o = precast_program({"info", p.cpp});
   REQUIRE_MESSAGE(o.code == 0, o.err);
   CHECK(o.out.starts_with("fully lowered: "));
-  for (const char* part : {"call\n", "1 module", "2 parameters (28 values, 112 B)", "argument 1", "f32[2,6]", "result 0", "f32[2,4]", "recorded ops: ",
-                           "kernels: ", "fused into it", "files\n", "exports precast_model()", "cache", "baseline"})
+  for (const char* part :
+       {"call\n", "1 module", "2 parameters (28 values, 112 B)", "argument 1", "f32[2,6]", "result 0", "f32[2,4]",
+        "recorded ops: ", "kernels: ", "fused into it", "files\n", "exports precast_model()", "cache", "baseline"})
     CHECK_MESSAGE(has(o.out, part), part);
 
   const Json j = Json::parse(precast_program({"info", p.cpp, p.cache, "--json"}).out);

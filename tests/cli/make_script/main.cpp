@@ -39,7 +39,8 @@ Module nested() {
   inner.register_parameter("weight", wave({3}), false);
   inner.define(
       "def forward(self, x):\n    return x * self.weight\n"
-      "def score(self, x, scale: float = 2.0):\n    y = x * self.weight * scale\n    return y, {'top': y.amax(), 'first': y[0]}\n");
+      "def score(self, x, scale: float = 2.0):\n    y = x * self.weight * scale\n    return y, {'top': y.amax(), "
+      "'first': y[0]}\n");
   Module m("nested");
   m.register_module("part", inner);
   m.define("def forward(self, x):\n    return self.part.forward(x) + 1\n");
@@ -56,7 +57,9 @@ Module random() {
 // Weights turned into constants of the graph, and an in-place assignment through an index.
 Module frozen() {
   Module m = net();
-  m.define("def assign(self, x):\n    y = x.clone()\n    y[0] = 1.5\n    y[:, 1] = y[:, 0]\n    return torch.linear(y, self.weight, self.bias)\n");
+  m.define(
+      "def assign(self, x):\n    y = x.clone()\n    y[0] = 1.5\n    y[:, 1] = y[:, 0]\n    return torch.linear(y, "
+      "self.weight, self.bias)\n");
   m.eval();
   return torch::jit::freeze(m, std::vector<std::string>{"assign"});
 }
@@ -68,8 +71,8 @@ Module broken() {
   return m;
 }
 
-const std::map<std::string, std::function<Module()>> kModels = {{"net", net},       {"counter", counter}, {"nested", nested},
-                                                                {"random", random}, {"frozen", frozen},   {"broken", broken}};
+const std::map<std::string, std::function<Module()>> kModels = {
+    {"net", net}, {"counter", counter}, {"nested", nested}, {"random", random}, {"frozen", frozen}, {"broken", broken}};
 
 }  // namespace
 
