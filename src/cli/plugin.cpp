@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <filesystem>
+#include <stdexcept>
 #include <vector>
 
 #include "precast/error.h"
@@ -42,6 +43,7 @@ const precast_plugin& torch_plugin(const std::string& why) {
 }
 
 void check_plugin(const precast_plugin& plugin, int code) {
+  if (code == 2) throw std::invalid_argument(plugin.last_error());
   if (code != 0) throw PrecompileError(plugin.last_error());
 }
 

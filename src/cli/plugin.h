@@ -10,7 +10,7 @@ namespace precast::cli {
 /// Throws PrecompileError when it, or LibTorch, cannot be loaded.
 const precast_plugin& torch_plugin(const std::string& why);
 
-/// Throws PrecompileError with the plugin's reason when `code` is not 0.
+/// Throws PrecompileError, or std::invalid_argument for a wrong option, with the plugin's reason when `code` is not 0.
 void check_plugin(const precast_plugin& plugin, int code);
 
 }  // namespace precast::cli

@@ -175,16 +175,26 @@ std::string advice(const artifact::HostOpText& op) {
   static const struct {
     const char *in, *say;
   } kAdvice[] = {
-      {"random", "pass the random numbers in as an argument, or switch to eval mode if this is dropout"},
-      {"data-dependent", "the size of the result depends on values: use a mask (where) of fixed size instead"},
+      {"random", "draw the numbers outside and pass them in; if this is dropout, capture in eval mode"},
+      {"depends on data", "keep the size fixed: where(mask, x, other) instead of x[mask]"},
+      {"complex", "compute with real and imaginary parts as tensors of their own (view_as_real)"},
+      {"conjugate", "call resolve_conj() or resolve_neg() before it"},
       {"device", "move the model and its inputs to the CPU before capturing"},
-      {"complex", "compute with real and imaginary parts as separate tensors"},
-      {"f16", "convert to f32 around this op"},
-      {"no lowering rule", "write it with simpler ops if it matters, or wait: rules are added op by op"},
+      {"integer matrix product", "cast to f32 or f64 for the product, if its values fit"},
+      {"of bool", "cast the bool to an integer or a float first"},
+      {"on bool", "cast the bool to an integer or a float first"},
+      {"bool has", "cast the bool to an integer or a float first"},
+      {"another dtype", "cast its operands to one dtype first"},
+      {"different dtypes", "cast its operands to one dtype first"},
+      {"has no kernels", "cast to f32 around it"},
+      {"alpha", "multiply by alpha first"},
+      {"0-dim", "give its operands at least one dimension (unsqueeze)"},
+      {"writes its operand", "compute the new value and write it with copy_()"},
+      {"no lowering rule", "nothing is wrong: it runs at eager's speed; docs/adding-an-op.md says how to lower it"},
   };
   for (const auto& a : kAdvice)
-    if (op.why.find(a.in) != std::string::npos || op.op.find(a.in) != std::string::npos) return a.say;
-  return "it is right as it is; it only needs LibTorch at run time";
+    if (op.why.find(a.in) != std::string::npos) return a.say;
+  return "nothing is wrong: it only needs LibTorch at run time";
 }
 
 }  // namespace precast::cli

@@ -151,9 +151,7 @@ class HostOps {
     if (!needs_torch(pair.text.metadata)) return;
     const auto& ops = pair.text.metadata.host_ops;
     plugin_ = &torch_plugin(ops.empty() ? "an artifact of backend \"eager\"" : "the host op " + ops[0].op);
-    std::vector<const char*> graphs;
-    for (const auto& op : ops) graphs.push_back(op.graph.c_str());
-    context_ = plugin_->open_host_ops(graphs.data(), static_cast<precast_i32>(graphs.size()), pair.text.graph.c_str());
+    context_ = plugin_->open_host_ops(pair.artifact_path.c_str());
     if (!context_) throw PrecompileError(plugin_->last_error());
     ops_ = {context_, plugin_->host_op, plugin_->last_error};
   }

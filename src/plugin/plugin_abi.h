@@ -66,9 +66,9 @@ typedef struct precast_plugin {
   /* Runs the callable and the pair on the same inputs. `row` is called for each thing compared. */
   int (*check)(const precast_check_request*, void (*row)(void* context, const precast_check_row*), void* context);
 
-  /* Host ops without a LibTorch program around them: graphs[i] is the text of host op i, `whole` of the recorded graph.
-   * The context serves precast_host.host_op; what it makes lives until it is closed. NULL on failure. */
-  void* (*open_host_ops)(const char* const* graphs, precast_i32 n, const char* whole);
+  /* A context for precast_host_ops.run: host ops of an artifact, or its whole graph, in LibTorch. What it makes lives
+   * until it is closed. NULL on failure. */
+  void* (*open_host_ops)(const char* artifact_path);
   int (*host_op)(void* context, precast_i32 index, void* const* in, void** out);
   void (*close_host_ops)(void* context);
 } precast_plugin;

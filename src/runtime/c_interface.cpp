@@ -14,11 +14,13 @@ using artifact::Result;
 
 struct precast_model {
   runtime::ArtifactPtr artifact;
+  const precast_host_ops* ops = nullptr;
   std::string metadata;
 };
 
 struct precast_binding {
   runtime::ArtifactPtr artifact;
+  const precast_host_ops* ops = nullptr;
   std::vector<precast_tensor> bound;
   std::vector<std::vector<precast_i64>> dims;  // copies of sizes and strides
 };
@@ -50,15 +52,15 @@ int guarded(const F& body) {
 }
 
 // Host ops need LibTorch: better to say so at load than at the first call.
-precast_model* made(runtime::ArtifactPtr artifact) {
+precast_model* made(runtime::ArtifactPtr artifact, const precast_host_ops* ops) {
   const artifact::Metadata& m = artifact->metadata();
-  if (artifact->mode() == runtime::Mode::graph)
+  if (!ops && artifact->mode() == runtime::Mode::graph)
     throw PrecompileError("the artifact has no kernels (backend=\"" + m.signature.backend +
                           "\"), so it needs LibTorch. Capture with backend=\"inductor\" to run without.");
-  if (!m.host_ops.empty())
+  if (!ops && !m.host_ops.empty())
     throw PrecompileError("the artifact needs LibTorch for " + std::to_string(m.host_ops.size()) + " host ops, first " +
                           m.host_ops[0].op + " (" + m.host_ops[0].why + "). `precast info` lists them.");
-  return new precast_model{artifact, artifact::to_json(m)};
+  return new precast_model{artifact, ops, artifact::to_json(m)};
 }
 
 // The tensors that the caller passes: module tensors, then user tensors.
@@ -108,18 +110,23 @@ precast_leaf leaf_of(const Result& r, const std::vector<precast_tensor>& outputs
 extern "C" {
 
 int precast_load(const char* artifact_path, const char* cache_path, precast_model** model) {
+  return precast_load_with(artifact_path, cache_path, nullptr, model);
+}
+
+int precast_load_with(const char* artifact_path, const char* cache_path, const precast_host_ops* ops,
+                      precast_model** model) {
   return guarded([&] {
     *model = nullptr;
     runtime::LoadOptions options;
-    options.host_runs_graphs = false;
-    *model = made(runtime::load(artifact_path, cache_path, options));
+    options.host_runs_graphs = ops != nullptr;
+    *model = made(runtime::load(artifact_path, cache_path, options), ops);
   });
 }
 
 int precast_link(precast_entry entry, precast_model** model) {
   return guarded([&] {
     *model = nullptr;
-    *model = made(runtime::link(entry));
+    *model = made(runtime::link(entry), nullptr);
   });
 }
 
@@ -141,6 +148,7 @@ int precast_bind(const precast_model* model, const precast_named* entries, int n
     slot_of.pop_back();
     auto made = std::make_unique<precast_binding>();
     made->artifact = model->artifact;
+    made->ops = model->ops;
     made->dims.reserve(2 * slot_of.size());
     for (const int slot : slot_of) {
       precast_tensor t = entries[slot].tensor;
@@ -162,7 +170,7 @@ int precast_call_model(const precast_binding* binding, const precast_leaf* leave
     const artifact::Signature& signature = artifact.signature();
     auto result = std::make_unique<precast_outputs>();
     result->artifact = binding->artifact;
-    result->host = std::make_unique<runtime::StandaloneHost>(artifact.metadata());
+    result->host = std::make_unique<runtime::StandaloneHost>(artifact.metadata(), binding->ops);
     std::vector<precast_tensor> tensors(artifact.metadata().outputs.size());
 
     precast_call call{};

@@ -12,6 +12,7 @@ namespace precast::runtime {
 
 struct StandaloneHost::State {
   const artifact::Metadata& metadata;
+  const precast_host_ops* ops;
   precast_host host{};
   std::vector<void*> blocks;
   std::string failure;
@@ -31,7 +32,8 @@ size_t bytes_of(const precast_tensor& t) {
 
 }  // namespace
 
-StandaloneHost::StandaloneHost(const artifact::Metadata& metadata) : state_(new State{metadata, {}, {}, {}}) {
+StandaloneHost::StandaloneHost(const artifact::Metadata& metadata, const precast_host_ops* lent)
+    : state_(new State{metadata, lent, {}, {}, {}}) {
   precast_host& h = state_->host;
   h.abi_version = PRECAST_ABI_VERSION;
   h.struct_size = sizeof(precast_host);
@@ -55,8 +57,13 @@ StandaloneHost::StandaloneHost(const artifact::Metadata& metadata) : state_(new 
   h.parallel_for = [](void*, precast_i64 count, precast_i64 grain, void (*fn)(void*, precast_i64, precast_i64), void* arg) {
     parallel_for(count, grain, fn, arg);
   };
-  h.host_op = [](void* context, precast_i32 index, void* const*, void**) {
+  h.host_op = [](void* context, precast_i32 index, void* const* in, void** out) {
     auto& state = *static_cast<State*>(context);
+    if (state.ops) {
+      const int code = state.ops->run(state.ops->context, index, in, out);
+      if (code != 0) state.failure = state.ops->last_error();
+      return code;
+    }
     const auto& ops = state.metadata.host_ops;
     const auto i = static_cast<size_t>(index);
     state.failure = index >= 0 && i < ops.size()

@@ -1,4 +1,4 @@
-// precast_fuzz: random programs, judged by plain eager. See docs/testing in README; `make fuzz` runs it until stopped.
+// precast_fuzz: random programs, judged by plain eager. `make fuzz` runs it until it is stopped.
 //
 //   precast_fuzz --programs 500            that many programs, then a grid of what they covered
 //   precast_fuzz --forever                 until stopped (Ctrl-C)
@@ -6,6 +6,7 @@
 //
 // The driver only starts workers: one process captures a batch, another one loads it. A failure is shrunk by trying
 // smaller programs in workers of their own, so that a crash is a failure like any other.
+#include <c10/util/Exception.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,7 +44,13 @@ struct Options {
 
 // ---- Workers ----
 
+struct Quiet : c10::WarningHandler {  // degenerate programs are warned about, and are programs
+  void process(const c10::Warning&) override {}
+};
+
 int work(const Options& o) {
+  Quiet quiet;
+  const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
   std::vector<Program> programs;
   for (const std::string& name : o.names) programs.push_back(parse_program(name));
   std::ofstream out(o.report, std::ios::app);
