@@ -90,7 +90,8 @@ void Outcome::add_results(const std::vector<Leaf>& leaves) {
       } else {
         const ir::ValueId root = r_.builder.root(*s);
         auto [at, is_new] = whole.try_emplace(s, -1);
-        if (is_new) at->second = add_output(root, {what, tensor_at(leaf.tensor.storage(), s->root), {}});
+        const at::Tensor real = s->known.contains(s->root) ? tensor_at(leaf.tensor.storage(), s->root) : at::Tensor();
+        if (is_new) at->second = add_output(root, {what, real, {}});
         const Window w = window_of(leaf.tensor);
         result.kind = w == s->root && is_new ? Result::Kind::output : Result::Kind::output_view;
         result.index = at->second;
@@ -130,8 +131,6 @@ void Outcome::add_gradients() {
     if (s && s->gradient_of == slot.source) {
       if (s->known.none()) continue;  // nothing was added
       signature.grads.push_back({slot.source, add_output(s->value, {what, now, slot.callers}), true});
-    } else if (!slot.callers.defined() && now.unsafeGetTensorImpl() == slot.callers.unsafeGetTensorImpl()) {
-      continue;
     } else {
       signature.grads.push_back({slot.source, add_output(r_.read(now, what), {what, now, {}}), false});
     }

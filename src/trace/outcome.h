@@ -14,7 +14,7 @@ class Outcome {
  public:
   struct Expected {
     std::string what;      // "result 0", "parameter 'fc.weight'", "the gradient of ..."
-    at::Tensor real;
+    at::Tensor real;       // undefined: not compared (parts of it are unknown)
     at::Tensor added_to;   // gradients that were added to the caller's: real = added_to + output
   };
 
