@@ -38,7 +38,8 @@ void verify_by_replay(const ir::Graph& graph, const Inputs& inputs, const Outcom
   at::NoGradGuard no_grad;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::vector<at::Tensor> args;
-  for (int g : outcome.input_groups) args.push_back(inputs.original(inputs.groups()[static_cast<size_t>(g)]));
+  for (const GraphInputs::One& one : outcome.graph_inputs)
+    args.push_back(inputs.original(inputs.groups()[static_cast<size_t>(one.group)], one.window));
   const at::Tensor end = random.state();
   random.set_state(random.start());
   std::vector<at::Tensor> outputs;
