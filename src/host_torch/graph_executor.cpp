@@ -2,6 +2,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 
 #include "host_torch/attributes.h"
 #include "host_torch/tensor_types.h"
@@ -288,6 +289,7 @@ std::vector<at::Tensor> GraphExecutor::run(const std::vector<at::Tensor>& inputs
     throw PrecompileError("the graph takes " + std::to_string(g.inputs.size()) + " tensors, found " +
                           std::to_string(inputs.size()));
   at::AutoDispatchBelowADInplaceOrView below_autograd;
+  at::AutoGradMode as_recorded(true);  // some kernels ask for it: mkldnn_rnn_layer keeps its workspace only then
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   Env env(g.values.size());
   for (size_t i = 0; i < inputs.size(); ++i) {

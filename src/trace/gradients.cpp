@@ -73,7 +73,7 @@ void Gradients::commit() {
     if (slot.callers.defined()) {
       if (slot.touched()) slot.callers.copy_(slot.stand_in);
       now = slot.callers;
-    } else if (!slot.touched()) {
+    } else if (!slot.touched() || slot.state->only_zeroed) {  // eager's zero_grad would have found nothing to zero
       now = at::Tensor();
     }
   }

@@ -47,6 +47,11 @@ Window hull(const std::vector<Inputs::Entry>& entries, const std::vector<int>& m
 
 }  // namespace
 
+std::string short_name(const Source& s) {
+  const size_t open = s.name.find('\''), close = s.name.rfind('\'');
+  return open < close ? s.name.substr(open + 1, close - open - 1) : s.name;
+}
+
 Inputs::Inputs(const Sources& sources, StorageTable& storages, GraphBuilder& builder, bool hash_contents)
     : sources_(sources), hash_contents_(hash_contents) {
   add(sources.params);
@@ -92,11 +97,8 @@ void Inputs::make_group(std::vector<int> members, StorageTable& storages, GraphB
   g.root = hull(entries_, g.members);
   const Entry& first = entries_[static_cast<size_t>(g.members[0])];
   StorageState& state = storages.add(first.source->tensor, nullptr);
-  std::string name = first.source->name;
-  for (size_t i = 1; i < g.members.size(); ++i) {
-    const std::string& other = entries_[static_cast<size_t>(g.members[i])].source->name;
-    if (other != name && i < 3) name += ", " + other;
-  }
+  std::string name = short_name(*first.source);
+  if (entries_[static_cast<size_t>(g.members.back())].source->name != first.source->name) name += " and others";
   g.value = builder.graph.add_value(g.root.type, name);
   builder.graph.inputs.push_back(g.value);
   state.root = g.root;
@@ -138,9 +140,9 @@ void Inputs::before_write(StorageState& s, Bytes written) {
   if (!b.empty()) std::memcpy(g.before.mutable_data_ptr(), bytes_at(s.impl, b.begin), static_cast<size_t>(b.end - b.begin));
 }
 
-at::Tensor Inputs::original(const Group& g) const {
-  if (!g.before.defined()) return tensor_at(entries_[static_cast<size_t>(g.members[0])].storage, g.root);
-  return host_torch::window(g.before, 0, g.root.type);
+at::Tensor Inputs::original(const Group& g, const Window& w) const {
+  if (!g.before.defined()) return tensor_at(entries_[static_cast<size_t>(g.members[0])].storage, w);
+  return host_torch::window(g.before, w.offset - g.root.offset, w.type);
 }
 
 void Inputs::check_unchanged() const {

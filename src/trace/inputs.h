@@ -10,6 +10,9 @@
 
 namespace precast::trace {
 
+/// What the graph calls it: "fc1.weight" for "parameter 'fc1.weight'".
+std::string short_name(const Source&);
+
 class Inputs {
  public:
   /// One source: a param, buffer or user tensor, counted through in that order.
@@ -40,8 +43,8 @@ class Inputs {
 
   /// To be called before an op writes `bytes` of an input's storage.
   void before_write(StorageState&, Bytes);
-  /// The group's graph input with its contents from before the call.
-  at::Tensor original(const Group&) const;
+  /// A window of the group's storage with its contents from before the call.
+  at::Tensor original(const Group&, const Window&) const;
 
   /// Refuses, by name, what no op shows: geometry, storage or requires_grad of an input, a rebound module slot, raw writes.
   void check_unchanged() const;

@@ -23,7 +23,7 @@ bool is_plain(const ir::Type& t) { return !t.conj && !t.neg && !overlaps_itself(
 void OpCall::run() {
   if (r_.refusal_) return run_after_refusal();
   if (info_.resizes) return run_resize();
-  if (info_.reshapes || info_.metadata_only) return run_unrecorded();
+  if (info_.reshapes || info_.metadata_only) return run_geometry();
   if (info_.is_view) return run_view();
   if (run_accumulation()) return;
   run_recorded();
@@ -34,20 +34,33 @@ void OpCall::run_unrecorded() {
   op_.redispatchBoxed(below_, stack_);
 }
 
+/// Operands whose values do not matter, so that their memory can be opened.
+void OpCall::collect_known() {
+  for (size_t i = 0; i < info_.args.size(); ++i) {
+    const ArgInfo& a = info_.args[i];
+    const auto take = [&](const c10::IValue& v) {
+      const bool tensor = v.isTensor() && v.toTensor().defined() && v.toTensor().has_storage();
+      if (!tensor && !v.isStorage()) return;
+      if (StorageState* s = tensor ? r_.storages.find(v.toTensor()) : r_.storages.find(v.toStorage()))
+        operands_.push_back({tensor ? v.toTensor() : at::Tensor(), s, {}, tensor && (a.writes || a.hidden_write), {}});
+    };
+    take(args()[i]);
+    if (a.kind == ArgInfo::Kind::tensors && args()[i].isList())
+      for (const c10::IValue& item : args()[i].toListRef()) take(item);
+  }
+}
+
 /// fn swallowed the refusal and goes on: what it writes must still be undone.
 void OpCall::run_after_refusal() {
   if (info_.resizes) throw *r_.refusal_;
-  for (size_t i = 0; i < info_.args.size(); ++i) {
-    const auto take = [&](const c10::IValue& v) {
-      if (!v.isTensor() || !v.toTensor().defined() || !v.toTensor().has_storage()) return;
-      if (StorageState* s = r_.storages.find(v.toTensor()))
-        operands_.push_back({v.toTensor(), s, {}, info_.args[i].writes || info_.args[i].hidden_write, {}});
-    };
-    take(args()[i]);
-    if (info_.args[i].kind == ArgInfo::Kind::tensors && args()[i].isList())
-      for (const c10::IValue& item : args()[i].toListRef()) take(item);
-  }
+  collect_known();
   prepare_writes();
+  call_kernel();
+}
+
+/// Only the geometry of a tensor changes, or is asked for.
+void OpCall::run_geometry() {
+  collect_known();
   call_kernel();
 }
 
@@ -56,9 +69,7 @@ void OpCall::run_view() {
   if (info_.name.starts_with("aten::")) {
     run_unrecorded();  // touches no memory
   } else {
-    for (const c10::IValue& v : saved)
-      if (v.isTensor() && v.toTensor().defined())
-        if (StorageState* s = r_.storages.find(v.toTensor())) operands_.push_back({v.toTensor(), s, {}, false, {}});
+    collect_known();
     call_kernel();
     operands_.clear();
   }
@@ -323,6 +334,7 @@ void OpCall::finish_node() {
   for (const Operand& o : operands_)
     if (o.writes) {
       o.state->address = address(o.state->impl);
+      o.state->only_zeroed = o.state->gradient_of >= 0 && info_.name == "aten::zero_";
       o.state->gradient_of = -1;
     }
   merge_fresh();

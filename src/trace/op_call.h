@@ -34,12 +34,14 @@ class OpCall {
   // The ways an op can go (accumulation and special ops: special_ops.cpp).
   void run_unrecorded();
   void run_after_refusal();
+  void run_geometry();
   void run_view();
   void run_resize();
   bool run_accumulation();    // into a .grad slot; false: it is none
   void run_recorded();
 
   // Before the kernel.
+  void collect_known();
   void take_operands(c10::ArrayRef<c10::IValue>);
   ir::Attr take_operand(const at::Tensor&, const ArgInfo&, ir::Slot);
   StorageState& adopt_unknown(const at::Tensor&);

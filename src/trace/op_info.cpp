@@ -38,6 +38,12 @@ constexpr std::string_view kFirstIsNotRead[] = {
     "aten::cauchy_",    "aten::geometric_",  "aten::log_normal_",  "aten::_foreach_zero_",
 };
 
+// Other arguments that are overwritten as a whole.
+constexpr std::pair<std::string_view, std::string_view> kOverwritten[] = {
+    {"aten::rrelu_with_noise", "noise"},
+    {"aten::rrelu_with_noise_", "noise"},
+};
+
 constexpr std::string_view kMetadataOnly[] = {
     "aten::is_same_size",    "aten::_has_same_storage_numel", "aten::sym_size",  "aten::sym_stride",
     "aten::sym_numel",       "aten::sym_storage_offset",      "aten::size",      "aten::stride",
@@ -96,6 +102,9 @@ std::unique_ptr<OpInfo> op_info(const c10::OperatorHandle& op) {
   info->uninitialized = listed(kUninitialized, base) && !schema.hasAnyAliasInfo();
   info->metadata_only = listed(kMetadataOnly, base);
   if (listed(kFirstIsNotRead, base) && !info->args.empty()) info->args[0].reads_contents = false;
+  for (const auto& [name, arg] : kOverwritten)
+    for (ArgInfo& a : info->args)
+      if (name == base && arg == a.name) a.reads_contents = false;
   for (const auto& [name, special] : kSpecial)
     if (name == info->name) info->special = special;
   for (const HiddenWrite& h : kHiddenWrites) {

@@ -24,15 +24,6 @@ Result number_result(const ir::Attr& value) {
   return r;
 }
 
-artifact::TensorMeta meta(const Inputs::Entry& e) {
-  artifact::TensorMeta m;
-  m.name = e.source->name;
-  m.type = e.window.type;
-  m.requires_grad = e.requires_grad;
-  m.read = false;
-  return m;
-}
-
 }  // namespace
 
 Outcome::Outcome(OpRecorder& r, const Inputs& inputs, const Gradients& gradients)
@@ -90,7 +81,8 @@ void Outcome::add_results(const std::vector<Leaf>& leaves) {
       } else {
         const ir::ValueId root = r_.builder.root(*s);
         auto [at, is_new] = whole.try_emplace(s, -1);
-        if (is_new) at->second = add_output(root, {what, tensor_at(leaf.tensor.storage(), s->root), {}});
+        const at::Tensor real = s->known.contains(s->root) ? tensor_at(leaf.tensor.storage(), s->root) : at::Tensor();
+        if (is_new) at->second = add_output(root, {what, real, {}});
         const Window w = window_of(leaf.tensor);
         result.kind = w == s->root && is_new ? Result::Kind::output : Result::Kind::output_view;
         result.index = at->second;
@@ -130,8 +122,6 @@ void Outcome::add_gradients() {
     if (s && s->gradient_of == slot.source) {
       if (s->known.none()) continue;  // nothing was added
       signature.grads.push_back({slot.source, add_output(s->value, {what, now, slot.callers}), true});
-    } else if (!slot.callers.defined() && now.unsafeGetTensorImpl() == slot.callers.unsafeGetTensorImpl()) {
-      continue;
     } else {
       signature.grads.push_back({slot.source, add_output(r_.read(now, what), {what, now, {}}), false});
     }
@@ -139,12 +129,14 @@ void Outcome::add_gradients() {
 }
 
 void Outcome::finish(const Sources& sources) {
-  auto& graph = r_.builder.graph;
-  const std::vector<bool> unread = remove_dead(graph);
+  GraphInputs final = finish_inputs(r_.builder.graph, inputs_);
   const auto& entries = inputs_.entries();
   for (size_t i = 0; i < entries.size(); ++i) {
-    artifact::TensorMeta m = meta(entries[i]);
-    m.read = entries[i].group >= 0 && !unread[static_cast<size_t>(entries[i].group)];
+    artifact::TensorMeta m;
+    m.name = entries[i].source->name;
+    m.type = entries[i].window.type;
+    m.requires_grad = entries[i].requires_grad;
+    m.read = final.read[i];
     if (i < sources.params.size())
       signature.params.push_back(std::move(m));
     else if (static_cast<int>(i) < inputs_.count_module_tensors())
@@ -153,42 +145,13 @@ void Outcome::finish(const Sources& sources) {
       signature.leaves.push_back({.kind = artifact::UserLeaf::Kind::tensor, .where = entries[i].source->name,
                                   .tensor = std::move(m), .value = {}});
   }
-  std::vector<ir::ValueId> kept;
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    if (unread[i]) continue;
-    const Inputs::Group& g = inputs_.groups()[i];
-    const auto first = std::min_element(g.members.begin(), g.members.end(), [&](int a, int b) {
-      return entries[static_cast<size_t>(a)].window.offset < entries[static_cast<size_t>(b)].window.offset;
-    });
-    signature.graph_inputs.push_back({*first, g.root.offset - entries[static_cast<size_t>(*first)].window.offset});
-    input_groups.push_back(static_cast<int>(i));
-    kept.push_back(graph.inputs[i]);
-  }
-  graph.inputs = std::move(kept);
-  ir::renumber(graph);
-  add_aliases(unread);
+  for (const GraphInputs::One& one : final.inputs)
+    signature.graph_inputs.push_back(
+        {one.source, one.window.offset - entries[static_cast<size_t>(one.source)].window.offset});
+  graph_inputs = std::move(final.inputs);
+  signature.aliases = std::move(final.aliases);
   signature.conditions = r_.conditions;
   signature.torch_version = TORCH_VERSION;
-}
-
-/// Memory that was shared must be shared again in the same way; memory that was not may not be, where a write would show it.
-void Outcome::add_aliases(const std::vector<bool>& unread) {
-  const auto& groups = inputs_.groups();
-  const auto& entries = inputs_.entries();
-  for (size_t i = 0; i < groups.size(); ++i) {
-    if (unread[i]) continue;
-    const auto& members = groups[i].members;
-    for (size_t k = 1; k < members.size(); ++k)
-      signature.aliases.push_back({members[0], members[k], true,
-                                   entries[static_cast<size_t>(members[k])].window.offset -
-                                       entries[static_cast<size_t>(members[0])].window.offset});
-    if (groups[i].written.empty()) continue;
-    for (size_t j = 0; j < groups.size(); ++j) {
-      if (j == i || unread[j] || (!groups[j].written.empty() && j < i)) continue;
-      for (int a : members)
-        for (int b : groups[j].members) signature.aliases.push_back({a, b, false, 0});
-    }
-  }
 }
 
 void Outcome::check_escapes(const std::vector<Leaf>& leaves) const {

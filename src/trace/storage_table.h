@@ -34,6 +34,7 @@ struct StorageState {
   int input_group = -1;                  // the caller passed it
   int gradient_of = -1;                  // only accumulated into so far: the .grad of this source
   bool stands_for_nothing = false;       // that .grad was undefined before the call
+  bool only_zeroed = false;              // zero_ was all that happened to it
   uint32_t number = 0;
 
   // During one op.
@@ -47,8 +48,9 @@ struct StorageState {
 
 class StorageTable {
  public:
-  StorageState* find(const at::Tensor& t) {
-    const auto at = states_.find(t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+  StorageState* find(const at::Tensor& t) { return find(t.unsafeGetTensorImpl()->unsafe_storage()); }
+  StorageState* find(const c10::Storage& s) {
+    const auto at = states_.find(s.unsafeGetStorageImpl());
     return at == states_.end() ? nullptr : at->second.get();
   }
   /// Safe from any thread; calls f(state) under the table's lock, if t's storage is known.
