@@ -267,7 +267,9 @@ class RunnableBase {
 
   /// A precompiled artifact installs nothing, so a scope and unload() do nothing.
   static constexpr bool installed() { return false; }
-  struct [[nodiscard]] Scope {};
+  struct [[nodiscard]] Scope {
+    ~Scope() {}  // not trivial, so that a variable for it is no warning
+  };
   Scope scope() const { return {}; }
   void unload() const {}
 

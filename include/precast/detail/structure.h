@@ -251,12 +251,12 @@ struct TupleStructure {
   }
   template <class Tuple>
   static void spec(const Tuple& v, std::string& out) {
-    write(out, [&](auto separate) {
+    write(out, [&]([[maybe_unused]] auto separate) {
       std::apply([&](const auto&... e) { ((separate(), StructureOf<decltype(e)>::spec(e, out)), ...); }, v);
     });
   }
   static void fixed_spec(std::string& out) {
-    write(out, [&](auto separate) { ((separate(), StructureOf<T>::fixed_spec(out)), ...); });
+    write(out, [&]([[maybe_unused]] auto separate) { ((separate(), StructureOf<T>::fixed_spec(out)), ...); });
   }
   static bool matches(Cursor& c) {
     if (c.node->type != Node::tuple || (c.node++)->children != static_cast<int>(sizeof...(T))) return false;

@@ -1,0 +1,153 @@
+// The rules of a capture, clause by clause.
+#include <fstream>
+
+#include "api/support.h"
+
+using namespace precast;
+using namespace precast::testing;
+
+namespace {
+const auto plus_one = [](const at::Tensor& x) { return x + 1; };
+const LowerOptions kEager{.backend = "eager"};
+bool exists(const PairPaths& p) {
+  return std::filesystem::exists(p.artifact_path) || std::filesystem::exists(p.cache_path);
+}
+}  // namespace
+
+TEST_CASE("capture: a wrong option is refused at construction and the valid ones are listed") {
+  Folder folder;
+  const auto with = [&](LowerOptions o) {
+    return message_of<std::invalid_argument>([&] { capture(plus_one, folder.pair(), o); });
+  };
+  CHECK(with({.backend = "triton"}) == "backend must be 'inductor' or 'eager', got 'triton'");
+  contains(with({.symbol = "my model"}), "symbol must be a C identifier");
+  contains(with({.isa = {"sse9"}}), "baseline");
+  contains(message_of<std::invalid_argument>([] { Tracer("fx"); }), "tracer must be 'make_fx' or 'dynamo', got 'fx'");
+  contains(message_of<NotImplementedError>([] { Tracer("dynamo"); }), "dynamo");
+  CHECK_FALSE(exists(folder.pair()));
+}
+
+TEST_CASE("capture: both halves may not be one file") {
+  Folder folder;
+  const auto file = folder.path / "m.cpp";
+  contains(message_of<std::invalid_argument>([&] { capture(plus_one, {file, folder.path / "." / "m.cpp"}); }),
+           "name one file");
+  contains(message_of<std::invalid_argument>([&] { capture(plus_one, {"", file}); }), "artifact_path is empty");
+}
+
+TEST_CASE("capture: exactly one call") {
+  Folder folder;
+  auto cap = capture(plus_one, folder.pair(), kEager);
+  cap(torch::zeros({2}));
+  contains(message_of([&] { cap(torch::zeros({2})); }), "takes exactly one call");
+  CHECK_NOTHROW(cap.finish());
+  CHECK(exists(folder.pair()));
+}
+
+TEST_CASE("capture: a block that made no call raises and writes nothing") {
+  Folder folder;
+  contains(message_of([&] { capture(plus_one, folder.pair(), kEager, [](auto&) {}); }), "made no call");
+  auto cap = capture(plus_one, folder.pair(), kEager);
+  contains(message_of([&] { cap.save(); }), "made no call");
+  CHECK_FALSE(exists(folder.pair()));
+}
+
+TEST_CASE("capture: a block that raises writes nothing it has not saved") {
+  Folder folder;
+  struct Stop {};
+  CHECK_THROWS_AS(capture(plus_one, folder.pair(), kEager,
+                          [](auto& cap) {
+                            cap(torch::zeros({2}));
+                            throw Stop();
+                          }),
+                  Stop);
+  CHECK_FALSE(exists(folder.pair()));
+  CHECK_THROWS_AS(capture(plus_one, folder.pair(), kEager,
+                          [](auto& cap) {
+                            cap(torch::zeros({2}));
+                            cap.save();
+                            throw Stop();
+                          }),
+                  Stop);
+  CHECK(torch::equal(load<at::Tensor(at::Tensor)>(folder.pair())(torch::zeros({2})), torch::ones({2})));
+}
+
+TEST_CASE("capture: single use, also after a failed write") {
+  Folder folder;
+  auto cap = capture(plus_one, folder.pair(), kEager);
+  cap(torch::zeros({2}));
+  cap.finish();
+  contains(message_of([&] { cap.finish(); }), "spent");
+  contains(message_of([&] { cap.save(); }), "spent");
+  contains(message_of([&] { cap(torch::zeros({2})); }), "spent");
+
+  std::ofstream(folder.path / "file") << "x";
+  auto failing = capture(plus_one, {folder.path / "file" / "m.cpp", folder.path / "file" / "m.cache"}, kEager);
+  failing(torch::zeros({2}));
+  CHECK_THROWS_AS(failing.finish(), PrecompileError);
+  contains(message_of([&] { failing.finish(); }), "spent");
+}
+
+TEST_CASE("capture: dropped without finish it writes nothing") {
+  Folder folder;
+  {
+    auto cap = capture(plus_one, folder.pair(), kEager);
+    cap(torch::zeros({2}));
+  }
+  CHECK_FALSE(exists(folder.pair()));
+}
+
+TEST_CASE("capture: an exception of fn passes through and the call may be repeated") {
+  Folder folder;
+  bool fail = true;
+  auto cap = capture(
+      [&](const at::Tensor& x) {
+        if (fail) throw std::domain_error("not yet");
+        return x + 1;
+      },
+      folder.pair(), kEager);
+  CHECK(message_of<std::domain_error>([&] { cap(torch::zeros({2})); }) == "not yet");
+  CHECK_FALSE(cap.summary().complete());
+  fail = false;
+  CHECK(torch::equal(cap(torch::zeros({2})), torch::ones({2})));
+  cap.finish();
+  const PrecompileSummary summary = cap.summary();
+  CHECK(summary.frames == 1);
+  CHECK(summary.backend_graphs == 1);
+  REQUIRE(summary.capture_errors.size() == 1);
+  CHECK(summary.capture_errors[0] == "std::domain_error: not yet");
+  contains(to_string(summary), "1 frames");
+}
+
+TEST_CASE("capture: the call records with grad enabled whatever the mode outside, and the mode is restored") {
+  Folder folder;
+  Mlp model;
+  bool inside = false;
+  torch::NoGradGuard no_grad;
+  capture(
+      [&](Mlp& m, const at::Tensor& x) {
+        inside = at::GradMode::is_enabled();
+        m->forward(x).sum().backward();
+      },
+      folder.pair(), kEager, [&](auto& cap) { cap(model, torch::randn({2, 4})); });
+  CHECK(inside);
+  CHECK_FALSE(at::GradMode::is_enabled());
+  CHECK(model->fc1->weight.grad().defined());
+}
+
+TEST_CASE("capture: the result is that run's own, references and move-only results included") {
+  at::Tensor kept;
+  Folder folder;
+  auto cap = capture([&](const at::Tensor& x) -> at::Tensor& { return kept = x + 1; }, folder.pair(), kEager);
+  at::Tensor& r = cap(torch::zeros({2}));
+  CHECK(&r == &kept);
+}
+
+TEST_CASE("capture: a closed-over tensor is refused by shape and nothing stays changed") {
+  const at::Tensor hidden = torch::randn({2});
+  at::Tensor x = torch::zeros({2});
+  const std::string message =
+      message_of([&] { precompile(kEager, [&](at::Tensor a) { return a.add_(1) * hidden; }, x); });
+  contains(message, "[2]");
+  CHECK(torch::equal(x, torch::zeros({2})));
+}
