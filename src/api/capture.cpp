@@ -45,8 +45,10 @@ class Call {
       : arguments_(a), tensors_(host_torch::module_tensors({a.modules.data(), a.modules.size()})) {
     places_ = argument_places();
     intern();
-    for (size_t i = 0; i < a.leaves.size(); ++i)
+    for (size_t i = 0; i < a.leaves.size(); ++i) {
+      values_.push_back(value_of(a.leaves[i]));  // fn may consume the argument
       if (a.leaves[i].kind == Kind::tensor) sources_.user.push_back({*a.leaves[i].tensor, places_[i]});
+    }
     sources_.module_identities = [modules = a.modules] {
       std::vector<const void*> identities;
       for (const auto& t : host_torch::module_tensors({modules.data(), modules.size()}))
@@ -77,7 +79,7 @@ class Call {
       if (leaf.kind == Kind::tensor) out = *recorded++;
       out.kind = static_cast<UserLeaf::Kind>(leaf.kind);
       out.where = places_[i];
-      if (leaf.kind != Kind::tensor) out.value = value_of(leaf);
+      if (leaf.kind != Kind::tensor) out.value = values_[i];
     }
     s.leaves = std::move(leaves);
   }
@@ -123,6 +125,7 @@ class Call {
   const Arguments& arguments_;
   std::vector<host_torch::ModuleTensor> tensors_;
   std::vector<std::string> places_, names_;  // of the leaves; of the interned tensors
+  std::vector<ir::Attr> values_;             // of the leaves that are no tensors
   std::vector<artifact::ModuleSlot> slots_;
   trace::Sources sources_;
 };

@@ -97,13 +97,7 @@ class LoadedRunnable final : public Runnable {
         results_(artifact::parse_tree(signature_.out_spec), result_kinds(signature_)) {
     written_.resize(signature_.params.size() + signature_.buffers.size() + signature_.leaves.size());
     for (const artifact::WriteBack& w : signature_.writes) written_.at(static_cast<size_t>(w.source)) = true;
-    for (const artifact::Result& r : signature_.results)
-      if (r.required_grad) {
-        warn(
-            "a result of this artifact requires grad in eager and does not here: gradients flow inside fn only. "
-            "Run the backward in fn, or detach what fn returns.");
-        break;
-      }
+    for (const artifact::Result& r : signature_.results) loses_grad_ = loses_grad_ || r.required_grad;
   }
 
   void call(const Arguments& a, std::span<ResultLeaf> results) const override {
@@ -201,6 +195,12 @@ class LoadedRunnable final : public Runnable {
     std::string out;
     for (Kind k : kinds) out += (out.empty() ? ", leaves: " : ", ") + std::string(names[static_cast<size_t>(k)]);
     return out;
+  }
+
+  static void warn_of_lost_grad() {
+    warn(
+        "a result of this artifact requires grad in eager and does not here: gradients flow inside fn only. Run the "
+        "backward in fn, or call the artifact where gradients are off (torch::NoGradGuard)");
   }
 
   static at::Tensor copy_of(const at::Tensor& t) {
@@ -309,6 +309,7 @@ class LoadedRunnable final : public Runnable {
     call.outputs = outputs.data();
     if (const int code = artifact_->call(host.abi(), call)) host.raise(code);
 
+    if (loses_grad_ && at::GradMode::is_enabled()) std::call_once(told_, warn_of_lost_grad);
     const host_torch::SourceTensors all(sources.data(), sources.size());
     host_torch::mark_written(signature_, all);
     host_torch::deliver_gradients(signature_, exclusive_gradients_, all, outputs.data());
@@ -321,6 +322,8 @@ class LoadedRunnable final : public Runnable {
   std::vector<char> exclusive_gradients_;
   api::StructureNodes arguments_, results_;
   std::vector<char> written_;  // by source
+  bool loses_grad_ = false;    // a result required grad at capture
+  mutable std::once_flag told_;
   mutable std::mutex known_mutex_;
   mutable std::shared_ptr<const Known> known_;
 };

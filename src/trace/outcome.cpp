@@ -64,9 +64,17 @@ void Outcome::add_results(const std::vector<Leaf>& leaves) {
     r_.read(leaf.tensor, "result " + std::to_string(i));
     sharing[r_.storages.find(leaf.tensor)].push_back(i);
   }
-  std::map<StorageState*, int> whole;  // output that holds the whole root, for storages with several results
+  std::map<const void*, size_t> objects;  // first result that is this object
+  std::map<StorageState*, int> whole;     // output that holds the whole root, for storages with several results
   for (size_t i = 0; i < leaves.size(); ++i) {
     const Leaf& leaf = leaves[i];
+    if (leaf.is_tensor && leaf.tensor.defined()) {
+      const auto [first, is_new] = objects.emplace(leaf.tensor.unsafeGetTensorImpl(), i);
+      if (!is_new) {
+        signature.results.push_back(signature.results[first->second]);
+        continue;
+      }
+    }
     Result result;
     if (!leaf.is_tensor) {
       result = number_result(leaf.value);

@@ -50,7 +50,7 @@ ModuleRef module_ref(const T& handle) {
   else if constexpr (PlainModule<T>)
     ref.module = &handle;
   else if constexpr (HolderModule<T>)
-    ref.module = handle.ptr().get();
+    ref.module = handle ? handle.ptr().get() : nullptr;
   else if (handle != nullptr)
     return module_ref(*handle);
   return ref;  // neither is set: an empty handle
