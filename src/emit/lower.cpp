@@ -144,6 +144,29 @@ class Lower {
     calls_.push_back(std::move(call));
   }
 
+  /// The functions fused into a kernel, in words and as the end of its name.
+  std::pair<std::string, std::string> describe(const Kernel& k) {
+    std::vector<std::string> names;
+    const auto note = [&](const std::string& n) {
+      if (std::find(names.begin(), names.end(), n) == names.end()) names.push_back(n);
+    };
+    for (const Step& s : k.steps) {
+      const size_t before = names.size();
+      for (const loops::ExprId root : loops::roots(s, program_.exprs))
+        program_.exprs.visit(root, [&](loops::ExprId e) {
+          const Expr& x = program_.exprs[e];
+          if (x.kind == Expr::Kind::call) note(x.name);
+        });
+      if (s.kind != Step::Kind::map || names.size() == before) note(s.what);
+    }
+    std::string what, name;
+    for (size_t i = 0; i < names.size(); ++i) {
+      what += (i > 0 ? " " : "") + names[i];
+      if (i < 3) name += "_" + names[i];
+    }
+    return {what, name};
+  }
+
   void add(Kernel k, bool prepares) {
     Call call;
     if (k.steps[0].kind == Step::Kind::host) {
@@ -153,12 +176,7 @@ class Lower {
       return;
     }
     if (k.steps[0].kind == Step::Kind::alias) return;
-    std::string what, name;
-    std::set<std::string> seen;
-    for (const Step& s : k.steps) {
-      what += (what.empty() ? "" : " ") + s.what;
-      if (seen.size() < 3 && seen.insert(s.what).second) name += "_" + s.what;
-    }
+    const auto [what, name] = describe(k);
     KernelText text = kernel_text(std::move(k), program_, kept_, constants_);
     if (text.packing) add_packing(*text.packing);
     call.function = function(text.text, name);

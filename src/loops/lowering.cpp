@@ -150,7 +150,8 @@ ExprId Lowering::read(ir::ValueId v, Index offset, ir::Dtype dtype) {
     return read(view->second.base, offset + Index(view->second.offset_bytes / size), dtype);
   }
   const ir::Type& t = type(v);
-  if (buffer_of_[static_cast<size_t>(v)] < 0 && definitions_.contains(v) && t.dtype == dtype) {
+  const bool dense = t.span_bytes() == t.numel() * ir::itemsize(t.dtype);
+  if (buffer_of_[static_cast<size_t>(v)] < 0 && definitions_.contains(v) && t.dtype == dtype && dense) {
     if (const auto index = delinearize(offset, t.sizes, t.strides, exprs().extent_of())) return element(v, *index);
     for (size_t d = 0; d < t.sizes.size() && !split_; ++d)
       if (t.sizes[d] != 1) ask_split(offset, t.strides[d]);
@@ -359,6 +360,8 @@ void Lowering::host(const ir::Node& n, std::string why) {
   for (ir::Shared& s : copy.shared) result(s.value);
   g.nodes.push_back(std::move(copy));
   host_ops.push_back(std::move(host_op));
+  if (last_host_ >= 0) step.after.push_back(last_host_);  // random numbers come in program order
+  last_host_ = static_cast<int>(program_.steps.size());
   program_.steps.push_back(std::move(step));
 }
 

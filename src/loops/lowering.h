@@ -94,7 +94,7 @@ class Lowering {
   std::map<ir::ValueId, Definition> definitions_;
   std::optional<Split> split_;
   int64_t volume_ = 0;                           // points of the step being built
-  int host_slots_ = 0;
+  int host_slots_ = 0, last_host_ = -1;
 };
 
 /// A rule turns one node into definitions or steps; false leaves it to the host, with refusal set.

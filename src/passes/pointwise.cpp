@@ -185,9 +185,10 @@ Val power(Val x, Number e) {
   if (p == 2.0) return in_f32(x, [](Val v) { return v * v; });
   if (p == 3.0) return in_f32(x, [](Val v) { return v * v * v; });
   if (ir::is_float(x.dtype())) {
-    bool root = x.dtype() != Dtype::f16;  // eager takes pow there, and pow(-inf, 0.5) is inf
-    if (p == 0.5 && root) return sqrt(x);
-    if (p == -0.5 && root) return rsqrt(x);
+    if (x.dtype() == Dtype::f16 && (p == 0.5 || p == -0.5))  // eager takes pow there: pow(-inf, 0.5) is inf
+      return binary("pow.Tensor_Tensor", x, x.b->number(e, x.dtype()));
+    if (p == 0.5) return sqrt(x);
+    if (p == -0.5) return rsqrt(x);
     if (p == -1.0) return unary("reciprocal", x);
     if (p == -2.0) return in_f32(x, [](Val v) { return unary("reciprocal", v * v); });
   } else if (p < 0) {

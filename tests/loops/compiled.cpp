@@ -35,7 +35,8 @@ struct Host {
   int pieces;
   std::string message;
   const std::vector<precast::emit::HostOp>* ops;
-  std::vector<std::vector<Tensor>> results;  // live until the call ends
+  std::vector<std::vector<Tensor>> results{};  // live until the call ends
+  std::vector<int> order{};
 };
 
 void parallel_for(void* context, precast_i64 count, precast_i64, void (*fn)(void*, precast_i64, precast_i64), void* arg) {
@@ -48,6 +49,7 @@ void parallel_for(void* context, precast_i64 count, precast_i64, void (*fn)(void
 
 int host_op(void* context, precast_i32 index, void* const* in, void** out) {
   auto& host = *static_cast<Host*>(context);
+  host.order.push_back(index);
   const precast::ir::Graph& g = (*host.ops)[static_cast<size_t>(index)].graph;
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < g.inputs.size(); ++i) {
@@ -138,7 +140,7 @@ Batch::Result Batch::run(int i, const std::vector<Tensor>& inputs, int pieces, b
     return v.data() + (64 - reinterpret_cast<uintptr_t>(v.data()) % 64) % 64;
   };
   std::vector<char> arena, prepared;
-  Host context{pieces, {}, &c.emitted.host_ops, {}};
+  Host context{pieces, {}, &c.emitted.host_ops};
   precast_host host{};
   host.context = &context, host.parallel_for = parallel_for, host.host_op = host_op, host.fail = fail, host.num_threads = 1;
   precast_frame frame{&host, in.data(), out.data(), aligned(arena, c.emitted.arena_bytes), aligned(prepared, c.emitted.prepared_bytes)};
@@ -146,6 +148,7 @@ Batch::Result Batch::run(int i, const std::vector<Tensor>& inputs, int pieces, b
   r.code = reinterpret_cast<Entry>(c.prepare)(&frame);
   for (int times = frozen ? 2 : 1; times-- > 0 && r.code == 0;) r.code = reinterpret_cast<Entry>(c.run)(&frame);
   r.message = context.message;
+  r.host_ops = context.order;
   return r;
 }
 

@@ -35,6 +35,7 @@ class Batch {
     int code = 0;
     std::string message;                  // of the failure
     std::vector<reference::Tensor> outputs;
+    std::vector<int> host_ops;            // in the order they ran
   };
   /// `pieces`: how parallel loops are cut up. Host ops run in the reference interpreter.
   Result run(int i, const std::vector<reference::Tensor>& inputs, int pieces = 1, bool frozen = false);

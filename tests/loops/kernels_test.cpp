@@ -222,6 +222,21 @@ TEST_CASE("what is not lowered runs on the host, in order") {
   });
 }
 
+TEST_CASE("host ops run in program order whatever waits for what") {
+  compiled::Batch batch;
+  const int i = batch.add(R"(graph(%0: i64[3,3], %1: i64[3,3]) {
+    %2: i64[3,3] = aten::mul.Tensor(self=%0, other=%1)
+    %3: i64[] = aten::sum.dim_IntList(self=%2, dim=[0, 1], keepdim=false, dtype=None)
+    %4: i64[3,3] = aten::add.Tensor(self=%2, other=%3, alpha=1)
+    %5: i64[3,3] = aten::mm(self=%4, mat2=%4)
+    %6: i64[3,3] = aten::mm(self=%0, mat2=%1)
+    %7: i64[3,3] = aten::mm(self=%1, mat2=%0)
+    return (%7, %6, %5)
+  })");
+  batch.compile();
+  CHECK(batch.run(i, compiled::random_inputs(batch.graph(i), {}, 3)).host_ops == std::vector{0, 1, 2});
+}
+
 TEST_CASE("long sums keep their small terms") {
   compiled::Batch batch;
   const int rows = batch.add(R"(graph(%0: f32[33554432]) {
