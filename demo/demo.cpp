@@ -39,6 +39,7 @@ Row run(const Listed& w, const std::filesystem::path& folder) {
   } catch (const std::exception& e) {
     row.judged.why = e.what();
   }
+  while (!row.judged.why.empty() && row.judged.why.back() == '\n') row.judged.why.pop_back();
   std::printf(" %s\n", row.judged.equal ? "equal" : ("NOT EQUAL: " + row.judged.why).c_str());
   return row;
 }
@@ -47,7 +48,7 @@ void print_table(const std::vector<Row>& rows) {
   std::printf("\n%-15s %5s %8s %7s %10s %10s %8s %11s %11s %7s %10s\n", "model", "ops", "lowered", "kernels", "capture s",
               "compile s", "load ms", "eager us", "artifact us", "ratio", "difference");
   for (const Row& r : rows) {
-    if (r.captured.ops == 0) {
+    if (r.judged.call_us == 0) {
       std::printf("%-15s failed\n", r.name.c_str());
       continue;
     }
@@ -78,9 +79,9 @@ bool tell_stories(const std::vector<Row>& rows) {
   return good;
 }
 
-void print_next(const std::filesystem::path& folder) {
+void print_next(const std::filesystem::path& folder, const std::string& model) {
   const auto program = std::filesystem::relative("/proc/self/exe").parent_path() / "precast";
-  const auto stem = (folder / "resnet18-b1-inductor").string();
+  const auto stem = (folder / (model + "-inductor")).string();
   std::printf(
       "\nThe pairs are in %s. Try next:\n"
       "  %s info %s.cpp %s.cache    what was lowered, what not, and why\n"
@@ -105,7 +106,7 @@ int main(int argc, char** argv) {
     print_table(rows);
     bool good = tell_stories(rows);
     for (const Row& r : rows) good = good && r.judged.equal;
-    print_next(folder);
+    if (!rows.empty()) print_next(folder, rows[rows.size() / 2].name);
     return good ? 0 : 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "precast_demo: %s\n", e.what());

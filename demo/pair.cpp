@@ -3,6 +3,7 @@
 #include <precast/precast.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "models/workload.h"
@@ -32,9 +33,11 @@ void capture_as(const Workload& w, Module module, Captured& captured, const Lowe
 
 Judged judge_in_process(const std::string& what, const std::string& workload, const Captured& captured,
                         const Elsewhere& elsewhere) {
+  auto environment = elsewhere.environment;
+  if (const char* data = std::getenv("PRECAST_DATA")) environment.push_back(std::string("PRECAST_DATA=") + data);
   const Finished child = run_process({program_folder() / "precast_judge", what, workload, captured.artifact,
                                       captured.cache, std::to_string(elsewhere.threads)},
-                                     elsewhere.environment, "/");
+                                     environment, "/");
   Judged judged;
   const auto line = nlohmann::json::parse(child.out, nullptr, /*allow_exceptions=*/false);
   if (child.code != 0 || !line.is_object()) {
