@@ -115,7 +115,6 @@ void OpCall::run_recorded() {
   if (info_.random) r_.check_random("before " + info_.name);
   call_kernel();
   if (info_.random) r_.random_->accept();
-  if (info_.varies) r_.varies = true;
   take_results();
   take_writes();
   finish_node();

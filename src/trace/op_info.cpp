@@ -98,7 +98,6 @@ std::unique_ptr<OpInfo> op_info(const c10::OperatorHandle& op) {
   info->random = op.hasTag(at::Tag::nondeterministic_seeded) ||
                  std::any_of(info->args.begin(), info->args.end(),
                              [](auto& a) { return a.type->kind() == c10::TypeKind::GeneratorType; });
-  info->varies = op.hasTag(at::Tag::nondeterministic_bitwise);
   info->uninitialized = listed(kUninitialized, base) && !schema.hasAnyAliasInfo();
   info->metadata_only = listed(kMetadataOnly, base);
   if (listed(kFirstIsNotRead, base) && !info->args.empty()) info->args[0].reads_contents = false;

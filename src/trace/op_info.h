@@ -32,7 +32,6 @@ struct OpInfo {
   bool random = false;          // advances the default generator
   bool uninitialized = false;   // returns memory with unknown contents (empty)
   bool metadata_only = false;   // asks for geometry, no tensor comes back
-  bool varies = false;          // two runs may differ in the last bits
   int hidden_write_if = -1;     // hidden writes happen when this bool argument is true
   enum class Special { none, add, add_, as_strided_copy, as_strided_scatter, zero_tensor } special = Special::none;
 };

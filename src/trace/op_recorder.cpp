@@ -62,7 +62,9 @@ void OpRecorder::check_contents(StorageState& s, const Window& w, const std::str
 void OpRecorder::refuse_unknown(const at::Tensor& t, const std::string& reader) {
   for (const auto& e : inputs_->entries()) {
     const at::Tensor& input = e.source->tensor;
-    if (input.defined() && input.is_leaf() && input.grad().defined() && input.grad().is_alias_of(t))
+    if (!input.defined() || !input.is_leaf() || !input.grad().defined() || !t.has_storage()) continue;
+    // Not is_alias_of: it reads the data pointer, and a gradient is sealed here.
+    if (input.grad().storage().unsafeGetStorageImpl() == t.storage().unsafeGetStorageImpl())
       refuse(reader + " uses the gradient of " + e.source->name + ", but only gradients of parameters are carried over, and "
              "those can only be accumulated into; pass it as an argument");
   }

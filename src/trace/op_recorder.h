@@ -22,7 +22,6 @@ class OpRecorder {
   GraphBuilder builder;
   Births births;
   std::vector<std::string> conditions;   // recorded values, in words
-  bool varies = false;                   // some op may give other last bits when run again
 
   void attach(Inputs* inputs, RandomState* random) { inputs_ = inputs, random_ = random; }
 

@@ -7,6 +7,6 @@
 namespace precast::trace {
 
 /// Throws PrecompileError that names the first difference. Leaves the generator as it found it.
-void verify_by_replay(const ir::Graph&, const Inputs&, const Outcome&, RandomState&, bool varies);
+void verify_by_replay(const ir::Graph&, const Inputs&, const Outcome&, RandomState&);
 
 }  // namespace precast::trace
