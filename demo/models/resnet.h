@@ -49,7 +49,7 @@ struct ResNet18 : torch::nn::Module {
   at::Tensor forward(at::Tensor x) {
     x = torch::max_pool2d(torch::relu(norm(stem(x))), 3, 2, 1);
     for (const auto& block : blocks) x = block->forward(x);
-    return out(torch::adaptive_avg_pool2d(x, 1).flatten(1));
+    return out(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }
 };
 
