@@ -157,7 +157,7 @@ TEST_CASE("the driver in the artifact says what the driver in the runtime says")
   const NoCompiler none;
   const ArtifactPtr graph = load_from_memory(inductor_pair().code, {}, {});
   REQUIRE(graph->mode() == Mode::graph);
-  const auto both = [&](const char* what, auto&& change) {
+  const auto both = [&](const std::string& what, auto&& change) {
     CAPTURE(what);
     SampleCall a, b;
     change(a), change(b);
@@ -174,7 +174,7 @@ TEST_CASE("the driver in the artifact says what the driver in the runtime says")
   both("dtype", [](auto& c) { c.leaf.t.dtype = 5; });
   both("kind", [](auto& c) { c.leaf.kind = PRECAST_INT; });
   both("names", [](auto& c) { c.entries.erase(c.entries.begin()); });
-  both("tying", [](auto& c) { c.entries[1].tensor.identity = &c; });
+  both("tying", [](auto& c) { c.entries[1].tensor.identity = &c.leaf; });
   both("memory", [](auto& c) { c.leaf.t.data = c.count.data(); });
 }
 
