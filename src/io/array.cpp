@@ -54,7 +54,8 @@ Array allocate(ir::Type type) {
   const auto bytes = static_cast<size_t>(type.span_bytes());
   const size_t rounded = (bytes / kAlignment + 1) * kAlignment;
   void* block = std::aligned_alloc(kAlignment, rounded);
-  if (!block) throw std::bad_alloc();
+  if (!block)
+    throw PrecompileError(ir::to_string(type) + " takes " + std::to_string(bytes) + " bytes, and there is no memory for them");
   std::memset(block, 0, rounded);
   return {std::move(type), static_cast<std::byte*>(block), std::shared_ptr<void>(block, std::free)};
 }

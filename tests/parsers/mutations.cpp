@@ -80,7 +80,7 @@ void try_all(const std::string& good, int times, const std::function<void(const 
       FAIL_CHECK("mutation " << i << ": another kind of error: " << e.what());
     }
   }
-  CHECK(refused > times / 10);  // else the mutations hit nothing
+  CHECK(refused > times / 20);  // else the mutations hit nothing; most of an artifact is kernels and driver, not parsed
 }
 
 std::string as_text(const std::vector<std::byte>& bytes) {
@@ -163,12 +163,20 @@ TEST_CASE("files of tensors") {
   });
 }
 
+/// Some number has more than four digits.
+bool large(const std::string& text) {
+  int digits = 0;
+  for (const char c : text)
+    if ((digits = c >= '0' && c <= '9' ? digits + 1 : 0) > 4) return true;
+  return false;
+}
+
 TEST_CASE("arguments of the command line") {
   for (const char* good : {"f32[1,5,7]:randn", "i64[8,6]:0..500", "\"text\"", "0.5"})
     for (int i = 0; i < 2000; ++i) {
       Random random(static_cast<uint64_t>(i));
       const std::string text = mutated(good, random);
-      if (text.find("99999") != std::string::npos || text.size() > 40) continue;  // large, and legal
+      if (large(text)) continue;  // legal, and takes memory that a test should not
       try {
         io::parse_input(text, 0);
       } catch (const std::invalid_argument&) {

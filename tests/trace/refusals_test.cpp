@@ -160,7 +160,7 @@ TEST_CASE("two storages over one memory") {
   static float memory[6] = {};
   Program p{"overlap", [] { return State{{torch::from_blob(memory, {4}), torch::from_blob(memory + 2, {4})}, {}, {}}; },
             [](State& s) { return Tensors{s.inputs[0] + s.inputs[1]}; }};
-  CHECK(refusal(p).find("argument 1 and argument 0 are different storages over the same memory") != std::string::npos);
+  CHECK(refusal(p).find("argument 0 and argument 1 are different storages over the same memory") != std::string::npos);
 }
 
 TEST_CASE("inputs can be sealed too") {
