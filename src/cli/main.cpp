@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <stdexcept>
+#include <string>
 
 #include "cli/commands.h"
 
@@ -24,6 +25,13 @@ constexpr const char* kTour =
     "Exit codes: 0 done, 1 the job failed (one line on stderr says why), 2 wrong usage.\n"
     "Both files of a pair are executable input: load only what you trust. `precast info` executes nothing.";
 
+/// What went wrong, without the traceback that TorchScript puts before it.
+std::string in_a_line(std::string message) {
+  if (message.find("Traceback of TorchScript") == std::string::npos) return message;
+  while (!message.empty() && message.back() == '\n') message.pop_back();
+  return "the model failed: " + message.substr(message.rfind('\n') + 1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -41,7 +49,7 @@ int main(int argc, char** argv) {
 
   const auto complain = [&](const std::exception& e, int code) {
     const auto chosen = program.get_subcommands();
-    std::cerr << "precast" << (chosen.empty() ? "" : " " + chosen[0]->get_name()) << ": " << e.what() << "\n";
+    std::cerr << "precast" << (chosen.empty() ? "" : " " + chosen[0]->get_name()) << ": " << in_a_line(e.what()) << "\n";
     return code;
   };
   try {
@@ -49,8 +57,12 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& e) {  // --help, --version
     return program.exit(e);
   } catch (const CLI::ParseError& e) {
-    complain(e, 2);
-    std::cerr << "Try: precast " << (argc > 1 && program.get_subcommands().size() ? argv[1] : "") << " --help\n";
+    const bool chosen = !program.get_subcommands().empty();
+    if (!chosen && argc > 1 && argv[1][0] != '-')
+      std::cerr << "precast: there is no subcommand '" << argv[1] << "'\n";
+    else
+      complain(e, 2);
+    std::cerr << "Try: precast " << (chosen ? std::string(argv[1]) + " " : "") << "--help\n";
     return 2;
   } catch (const std::invalid_argument& e) {
     return complain(e, 2);

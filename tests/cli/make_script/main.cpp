@@ -67,7 +67,7 @@ Module frozen() {
 // Fails whenever it runs.
 Module broken() {
   Module m("broken");
-  m.define("def forward(self, x):\n    raise Exception('this model always fails')\n    return x\n");
+  m.define("def forward(self, x):\n    assert False, 'this model always fails'\n    return x\n");
   return m;
 }
 
