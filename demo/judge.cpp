@@ -45,9 +45,9 @@ struct Comparison {
     const double difference = (eager - ours).abs().max().item<double>();
     if (!(difference <= line["difference"].get<double>())) line["difference"] = difference;
     if (at::allclose(ours, eager, kRelative, kAbsolute, /*equal_nan=*/true)) return;
-    const auto error = [&](const at::Tensor& t) { return (t.to(at::kDouble) - exact).abs().max().item<double>(); };
+    const auto error = [&](const at::Tensor& t) { return (t.to(at::kDouble) - exact).norm().item<double>(); };
     if (!exact.defined() || !(error(ours) <= 2 * error(eager)))
-      fail(name + " differs by up to " + std::to_string(difference));
+      fail(name + " differs by up to " + std::to_string(difference) + (exact.defined() ? "; its distance from float64 is " + std::to_string(error(ours)) + ", eager's " + std::to_string(error(eager)) + ", its norm " + std::to_string(exact.norm().item<double>()) : ""));
   }
   void compare(const std::string& name, const Tensors& eager, const Tensors& ours) {
     if (eager.size() != ours.size()) return fail(name + ": another number of tensors");
