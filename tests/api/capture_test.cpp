@@ -160,7 +160,8 @@ TEST_CASE("capture: a decomposition is recorded in the operator's place") {
 
   auto unknown = std::make_shared<Decompositions>();
   unknown->table["aten::no_such"] = table->table["aten::silu"];
-  contains(message_of<std::invalid_argument>([&] { precompile({.tracer = MakeFxTracer{unknown}}, silu, x); }), "aten::no_such");
+  contains(message_of<std::invalid_argument>([&] { precompile({.tracer = MakeFxTracer{unknown}}, silu, x); }),
+           "aten::no_such");
 }
 
 TEST_CASE("capture: a closed-over tensor is refused by shape and nothing stays changed") {
