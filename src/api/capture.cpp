@@ -147,6 +147,23 @@ std::vector<bool> constant_inputs(const Signature& s) {
   return constant;
 }
 
+/// Looks ops up in the table; inside a decomposition the same op is itself.
+std::function<bool(const std::string&, std::vector<c10::IValue>&)> decomposer(std::shared_ptr<const Decompositions> d) {
+  if (!d || d->table.empty()) return {};
+  return [d](const std::string& op, std::vector<c10::IValue>& stack) {
+    thread_local std::vector<std::string> running;
+    const auto found = d->table.find(op);
+    if (found == d->table.end() || std::find(running.begin(), running.end(), op) != running.end()) return false;
+    at::AutoDispatchBelowADInplaceOrView below_autograd;  // where the recorder met the op
+    running.push_back(op);
+    struct Pop {
+      ~Pop() { running.pop_back(); }
+    } pop;
+    found->second(stack);
+    return true;
+  };
+}
+
 std::string in_words(const std::exception& e) {
   const std::string type = c10::demangle(typeid(e).name());
   return type + ": " + e.what();
@@ -238,6 +255,7 @@ void CaptureCore::record(const Arguments& arguments, const std::function<void(co
   trace::Options options;
   options.verify = s.options.verify;
   options.seal_inputs = s.options.seal_inputs;
+  options.decompose = decomposer(s.options.tracer.make_fx().decompositions);
   try {
     trace::Recording recording = trace::record(call.sources(), fn, options);
     call.complete(recording.signature);

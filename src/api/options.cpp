@@ -1,5 +1,6 @@
 #include "precast/options.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
 #include "api/options_check.h"
@@ -24,6 +25,15 @@ bool is_identifier(std::string_view s) {
   return !s.empty() && letter(s[0]) && std::all_of(s.begin(), s.end(), [&](char c) { return letter(c) || digit(c); });
 }
 
+void check_decomposition(const std::string& op, bool has_function) {
+  const size_t dot = op.find('.');
+  const std::string overload = dot == std::string::npos ? "" : op.substr(dot + 1);
+  if (!c10::Dispatcher::singleton().findSchema({op.substr(0, dot), overload}))
+    throw std::invalid_argument("decompositions: no operator is named '" + op +
+                                "'; name it with its overload, such as 'aten::gelu' or 'aten::add.Tensor'");
+  if (!has_function) throw std::invalid_argument("decompositions: '" + op + "' has an empty function");
+}
+
 }  // namespace
 
 void check(const LowerOptions& options) {
@@ -32,6 +42,8 @@ void check(const LowerOptions& options) {
   if (!is_identifier(options.symbol))
     throw std::invalid_argument("symbol must be a C identifier such as 'precast_model', got '" + options.symbol + "'");
   artifact::resolve_isas(options.isa);
+  if (const auto& decompositions = options.tracer.make_fx().decompositions)
+    for (const auto& [op, function] : decompositions->table) check_decomposition(op, static_cast<bool>(function));
 }
 
 void check(const PairPaths& paths) {

@@ -1,4 +1,5 @@
 // A loaded artifact behind the public templates: matches models, describes arguments, runs, delivers.
+#include <map>
 #include <mutex>
 
 #include "api/structure_nodes.h"
@@ -6,6 +7,7 @@
 #include "host_torch/effects.h"
 #include "host_torch/host.h"
 #include "host_torch/module_tensors.h"
+#include "host_torch/tensor_types.h"
 #include "precast/detail/core.h"
 #include "precast/error.h"
 #include "runtime/artifact.h"
@@ -134,8 +136,7 @@ class LoadedRunnable final : public Runnable {
   }
   void refresh(Snapshot& s) const override {
     auto weights = std::make_shared<Snapshot::Weights>();
-    for (size_t i = 0; i < s.live->tensors.size(); ++i)
-      weights->read.push_back(written_[i] ? s.live->tensors[i] : copy_of(s.live->tensors[i]));
+    weights->read = copies_of(s.live->tensors);
     if (const auto bytes = static_cast<size_t>(artifact_->prepared_bytes())) {
       weights->memory.reset(new char[bytes + kAlignment]);
       const auto address = reinterpret_cast<uintptr_t>(weights->memory.get());
@@ -203,9 +204,21 @@ class LoadedRunnable final : public Runnable {
         "backward in fn, or call the artifact where gradients are off (torch::NoGradGuard)");
   }
 
-  static at::Tensor copy_of(const at::Tensor& t) {
+  /// Copies of the tensors that share memory as they do; what lies with a tensor that the artifact writes stays live.
+  std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) const {
     at::NoGradGuard no_grad;
-    return t.detach().clone();
+    std::map<const c10::StorageImpl*, at::Tensor> copies;  // undefined: live
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (written_[i]) copies[tensors[i].storage().unsafeGetStorageImpl()];
+    std::vector<at::Tensor> out;
+    for (const at::Tensor& t : tensors) {
+      ir::Type whole = ir::contiguous(ir::Dtype::u8, {static_cast<int64_t>(t.storage().nbytes())});
+      const int64_t offset = t.storage_offset() * t.element_size();
+      auto [at, is_new] = copies.try_emplace(t.storage().unsafeGetStorageImpl());
+      if (is_new) at->second = host_torch::clone_bytes(host_torch::window(t, -offset, whole));
+      out.push_back(at->second.defined() ? host_torch::window(at->second, offset, host_torch::type_of(t)) : t);
+    }
+    return out;
   }
 
   static Tensors pointers_to(const std::vector<at::Tensor>& tensors) {

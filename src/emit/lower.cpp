@@ -35,7 +35,8 @@ class Lower {
     kernels_ = loops::fuse(program_);
     find_kept();
     find_constants();
-    for (size_t k = 0; k < kernels_.size(); ++k) add(std::move(kernels_[k]), !constant_kernel_.empty() && constant_kernel_[k]);
+    for (size_t k = 0; k < kernels_.size(); ++k)
+      add(std::move(kernels_[k]), !constant_kernel_.empty() && constant_kernel_[k]);
     place_buffers();
     out_.preamble = std::string(preamble()) + std::string(kSupport);
     write_parts();
@@ -48,10 +49,10 @@ class Lower {
 
  private:
   struct Call {
-    int function = -1;             // -1: a host op
+    int function = -1;  // -1: a host op
     std::vector<Pointer> pointers;
     bool can_fail = false, prepares = false;
-    int workspace = -1;            // lifetime of the scratch memory
+    int workspace = -1;  // lifetime of the scratch memory
     Step host;
     std::string name;
   };
@@ -105,7 +106,8 @@ class Lower {
         if (constants_.contains(b)) return true;
         if (buffer(b).alias_of >= 0) return false;  // its memory is written
         const auto w = writers.find(b);
-        return w != writers.end() && std::all_of(w->second.begin(), w->second.end(), [&](size_t k) { return constant_kernel_[k]; });
+        return w != writers.end() &&
+               std::all_of(w->second.begin(), w->second.end(), [&](size_t k) { return constant_kernel_[k]; });
       };
       for (size_t k = 0; k < kernels_.size(); ++k) {
         if (!constant_kernel_[k]) continue;
@@ -225,7 +227,8 @@ class Lower {
   }
 
   void write_parts() {
-    const size_t parts = static_cast<size_t>(std::max(1, std::min<int>(config_.parts, static_cast<int>(functions_.size()))));
+    const size_t parts =
+        static_cast<size_t>(std::max(1, std::min<int>(config_.parts, static_cast<int>(functions_.size()))));
     std::vector<size_t> order(functions_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(),
@@ -264,7 +267,8 @@ class Lower {
         if (c == '{') ++change;
         if (c == '}') lowest = std::min(lowest, --change);
       }
-      if (!line.empty()) out += std::string(2 * static_cast<size_t>(std::max(depth + lowest, 0)), ' ') + std::string(line);
+      if (!line.empty())
+        out += std::string(2 * static_cast<size_t>(std::max(depth + lowest, 0)), ' ') + std::string(line);
       out += '\n';
       depth += change;
       at = end + 1;
@@ -276,11 +280,21 @@ class Lower {
     const Buffer& x = buffer(memory_of(b));
     std::string base;
     switch (x.place) {
-      case Buffer::Place::input: base = "f->in[" + std::to_string(x.slot) + "]"; break;
-      case Buffer::Place::output: base = "f->out[" + std::to_string(x.slot) + "]"; break;
-      case Buffer::Place::host: base = "host_out[" + std::to_string(x.slot) + "]"; break;
-      case Buffer::Place::prepared: base = "f->prepared", offset += x.offset; break;
-      default: base = "f->arena", offset += x.offset; break;
+      case Buffer::Place::input:
+        base = "f->in[" + std::to_string(x.slot) + "]";
+        break;
+      case Buffer::Place::output:
+        base = "f->out[" + std::to_string(x.slot) + "]";
+        break;
+      case Buffer::Place::host:
+        base = "host_out[" + std::to_string(x.slot) + "]";
+        break;
+      case Buffer::Place::prepared:
+        base = "f->prepared", offset += x.offset;
+        break;
+      default:
+        base = "f->arena", offset += x.offset;
+        break;
     }
     return "(char*)" + base + (offset ? " + " + std::to_string(offset) : "");
   }
@@ -334,7 +348,8 @@ class Lower {
     return t + "}\n";
   }
 
-  static constexpr const char* kReport = R"(static int precast_report(const precast_host* host, const precast_fault& f) {
+  static constexpr const char* kReport =
+      R"(static int precast_report(const precast_host* host, const precast_fault& f) {
   char text[200];
   int n = 0;
   const auto put = [&](const char* s) { while (*s && n < 199) text[n++] = *s++; };
@@ -363,9 +378,9 @@ class Lower {
   Program program_;
   std::vector<Kernel> kernels_;
   std::set<BufferId> kept_, constants_;
-  std::vector<bool> constant_kernel_;              // empty: none
+  std::vector<bool> constant_kernel_;  // empty: none
   std::map<std::pair<int, Pointer>, BufferId> packed_;
-  std::map<BufferId, BufferId> same_;              // packed twice: the first one
+  std::map<BufferId, BufferId> same_;  // packed twice: the first one
   std::vector<Call> calls_;
   std::vector<Function> functions_;
   std::map<std::string, int> functions_by_text_;

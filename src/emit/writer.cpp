@@ -111,11 +111,13 @@ std::string Writer::expression(ExprId id) {
   const std::string t = type_name(e.dtype);
   switch (e.kind) {
     case Expr::Kind::constant:
-      return "splat<" + t + ", W>(" +
-             (ir::is_float(e.dtype) ? literal(e.real) : literal(e.dtype, e.integer)) + ")";
-    case Expr::Kind::exact: return "splat<f32, W>(" + literal(e.real) + ")";
-    case Expr::Kind::load: return load(e);
-    case Expr::Kind::index: return lanes_of(e.at, t.c_str());
+      return "splat<" + t + ", W>(" + (ir::is_float(e.dtype) ? literal(e.real) : literal(e.dtype, e.integer)) + ")";
+    case Expr::Kind::exact:
+      return "splat<f32, W>(" + literal(e.real) + ")";
+    case Expr::Kind::load:
+      return load(e);
+    case Expr::Kind::index:
+      return lanes_of(e.at, t.c_str());
     case Expr::Kind::cast:
       return "cast<" + t + ", " + type_name(exprs_[e.args[0]].dtype) + ">(" + value(e.args[0]) + ")";
     case Expr::Kind::checked: {
@@ -125,13 +127,14 @@ std::string Writer::expression(ExprId id) {
       return "check_index<W>(" + x + ", " + std::to_string(e.extent) + ", " + (e.wrap ? "true" : "false") + ", " +
              (inside ? "len" : "W") + ", fault, \"" + e.name + "\", " + std::to_string(e.dim) + ")";
     }
-    case Expr::Kind::call: return call(e);
+    case Expr::Kind::call:
+      return call(e);
   }
   return {};
 }
 
 std::string Writer::call(const Expr& e) {
-  static const std::set<std::string> kExact = {"neg",  "abs",   "sign",  "relu",  "maximum", "minimum",  "fmax", "fmin",
+  static const std::set<std::string> kExact = {"neg",   "abs",  "sign",  "relu",  "maximum", "minimum",  "fmax", "fmin",
                                                "floor", "ceil", "round", "trunc", "select",  "copysign", "clone"};
   static const std::set<std::string> kDivisions = {"div_floor", "div_trunc", "remainder", "fmod"};
   std::string args;
@@ -191,8 +194,9 @@ std::string Writer::lanes_of(const Index& at, const char* type) {
       uniform = uniform + Index::atom(atom, c);
     }
   }
-  const std::string base = step != 0 ? "iota<" + std::string(type) + ", W>(" + scalar(uniform) + ", " + std::to_string(step) + ")"
-                                     : "splat<" + std::string(type) + ", W>(" + scalar(uniform) + ")";
+  const std::string base =
+      step != 0 ? "iota<" + std::string(type) + ", W>(" + scalar(uniform) + ", " + std::to_string(step) + ")"
+                : "splat<" + std::string(type) + ", W>(" + scalar(uniform) + ")";
   return base + varying;
 }
 

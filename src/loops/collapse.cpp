@@ -32,9 +32,8 @@ void substitute(Step& s, Exprs& exprs, const Exprs::Variables& f) {
 void collapse(std::vector<Step*> steps, std::vector<std::vector<Atom>*> groups, Exprs& exprs) {
   std::vector<Index> all = accesses(steps, exprs);
   const auto mergeable = [&](Atom a, Atom b) {
-    return std::all_of(all.begin(), all.end(), [&](const Index& e) {
-      return e.coefficient(a) == e.coefficient(b) * exprs.extent(b);
-    });
+    return std::all_of(all.begin(), all.end(),
+                       [&](const Index& e) { return e.coefficient(a) == e.coefficient(b) * exprs.extent(b); });
   };
   for (std::vector<Atom>* group : groups) {
     for (bool again = true; again;) {

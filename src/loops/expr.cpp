@@ -11,7 +11,8 @@ namespace precast::loops {
 namespace {
 
 std::string key(const Expr& e) {
-  std::string k = std::to_string(static_cast<int>(e.kind)) + ' ' + std::to_string(static_cast<int>(e.dtype)) + ' ' + e.name;
+  std::string k =
+      std::to_string(static_cast<int>(e.kind)) + ' ' + std::to_string(static_cast<int>(e.dtype)) + ' ' + e.name;
   auto add = [&](auto v) { k += ' ', k += std::to_string(v); };
   for (const ExprId a : e.args) add(a);
   add(std::bit_cast<int64_t>(e.real)), add(e.integer), add(e.buffer), add(e.extent), add(e.dim), add(int{e.wrap});
@@ -50,7 +51,9 @@ ExprId Exprs::index(Index at, ir::Dtype t) {
 std::optional<ExprId> Exprs::narrow(ExprId id) {
   const Expr e = (*this)[id];
   if (e.dtype != ir::Dtype::i64) return std::nullopt;
-  const auto fits = [](int64_t v) { return v > std::numeric_limits<int32_t>::min() && v < std::numeric_limits<int32_t>::max(); };
+  const auto fits = [](int64_t v) {
+    return v > std::numeric_limits<int32_t>::min() && v < std::numeric_limits<int32_t>::max();
+  };
   if (e.kind == Expr::Kind::constant && fits(e.integer)) return constant(ir::Dtype::i32, e.integer);
   if (e.kind != Expr::Kind::index) return std::nullopt;
   for (const auto& [atom, c] : e.at.terms)
@@ -74,8 +77,13 @@ ExprId Exprs::cast(ir::Dtype t, ExprId e) {
   return intern({.kind = Expr::Kind::cast, .dtype = t, .args = {e}});
 }
 ExprId Exprs::checked(std::string op, int dim, int64_t extent, bool wrap, ExprId e) {
-  return intern({.kind = Expr::Kind::checked, .dtype = ir::Dtype::i64, .name = std::move(op), .args = {e},
-                 .extent = extent, .dim = dim, .wrap = wrap});
+  return intern({.kind = Expr::Kind::checked,
+                 .dtype = ir::Dtype::i64,
+                 .name = std::move(op),
+                 .args = {e},
+                 .extent = extent,
+                 .dim = dim,
+                 .wrap = wrap});
 }
 ExprId Exprs::select(ExprId condition, ExprId a, ExprId b) {
   return call("select", (*this)[a].dtype, {condition, a, b});
@@ -169,20 +177,26 @@ void Exprs::visit(ExprId id, const std::function<void(ExprId)>& f) const { visit
 
 double operation_cost(const Expr& e) {
   static const std::map<std::string, double> costs = {
-      {"div", 4},    {"sqrt", 4},   {"rsqrt", 8},   {"reciprocal", 4}, {"exp", 12},      {"exp2", 12},     {"expm1", 14},
-      {"log", 14},   {"log2", 14},  {"log10", 14},  {"log1p", 16},     {"sin", 20},      {"cos", 20},      {"tan", 30},
-      {"asin", 20},  {"acos", 20},  {"atan", 20},   {"sinh", 20},      {"cosh", 20},     {"tanh", 16},     {"asinh", 30},
-      {"acosh", 30}, {"atanh", 30}, {"erf", 22},    {"erfc", 30},      {"erfinv", 40},   {"lgamma", 60},   {"digamma", 60},
-      {"pow", 40},   {"atan2", 30}, {"sigmoid", 16}, {"hypot", 10},    {"nextafter", 6}, {"remainder", 20}, {"fmod", 20},
-      {"div_floor", 20}, {"div_trunc", 6}};
+      {"div", 4},      {"sqrt", 4},    {"rsqrt", 8},     {"reciprocal", 4}, {"exp", 12},   {"exp2", 12},
+      {"expm1", 14},   {"log", 14},    {"log2", 14},     {"log10", 14},     {"log1p", 16}, {"sin", 20},
+      {"cos", 20},     {"tan", 30},    {"asin", 20},     {"acos", 20},      {"atan", 20},  {"sinh", 20},
+      {"cosh", 20},    {"tanh", 16},   {"asinh", 30},    {"acosh", 30},     {"atanh", 30}, {"erf", 22},
+      {"erfc", 30},    {"erfinv", 40}, {"lgamma", 60},   {"digamma", 60},   {"pow", 40},   {"atan2", 30},
+      {"sigmoid", 16}, {"hypot", 10},  {"nextafter", 6}, {"remainder", 20}, {"fmod", 20},  {"div_floor", 20},
+      {"div_trunc", 6}};
   switch (e.kind) {
     case Expr::Kind::constant:
-    case Expr::Kind::exact: return 0;
+    case Expr::Kind::exact:
+      return 0;
     case Expr::Kind::load:
-    case Expr::Kind::index: return 1;
-    case Expr::Kind::cast: return 1;
-    case Expr::Kind::checked: return 3;
-    case Expr::Kind::call: break;
+    case Expr::Kind::index:
+      return 1;
+    case Expr::Kind::cast:
+      return 1;
+    case Expr::Kind::checked:
+      return 3;
+    case Expr::Kind::call:
+      break;
   }
   const auto it = costs.find(e.name);
   return (it == costs.end() ? 1 : it->second) + (e.dtype == ir::Dtype::f16 || e.dtype == ir::Dtype::bf16 ? 4 : 0);

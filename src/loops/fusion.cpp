@@ -186,9 +186,8 @@ class Fusion {
   }
 
   bool merge(Kernel& k, const Step& s, int id) {
-    if (k.steps.size() >= 40 || !std::all_of(k.steps.begin(), k.steps.end(), [](const Step& x) {
-          return fusible(x) || x.kind == Step::Kind::matmul;
-        }))
+    if (k.steps.size() >= 40 || !std::all_of(k.steps.begin(), k.steps.end(),
+                                             [](const Step& x) { return fusible(x) || x.kind == Step::Kind::matmul; }))
       return false;
     if (k.steps[0].kind == Step::Kind::matmul && s.kind != Step::Kind::map) return false;
     for (const int a : s.after)
@@ -233,7 +232,8 @@ class Fusion {
     } else if (!kernel_rest.empty()) {
       if (as_set(kernel_rest) != as_set(k.inner) || s.kind != Step::Kind::map) return false;
     }
-    if (!apply(k.outer, of_kernel) || !apply(k.inner, of_kernel) || !apply(s.space, of_step) || !apply(s.reduced, of_step))
+    if (!apply(k.outer, of_kernel) || !apply(k.inner, of_kernel) || !apply(s.space, of_step) ||
+        !apply(s.reduced, of_step))
       return false;
     for (Step& p : k.steps) {
       loops::substitute(p, exprs_, lookup(of_kernel));
@@ -339,8 +339,8 @@ class Fusion {
   Program& program_;
   Exprs& exprs_;
   std::vector<Kernel> kernels_;
-  std::vector<std::set<int>> needs_;   // kernel -> kernels it reads from
-  std::vector<int> kernel_of_;         // step -> kernel
+  std::vector<std::set<int>> needs_;  // kernel -> kernels it reads from
+  std::vector<int> kernel_of_;        // step -> kernel
   std::map<BufferId, std::vector<int>> writers_, readers_;
 };
 

@@ -48,7 +48,8 @@ class Lowering {
   /// A buffer for v, to be filled by steps that the rule makes.
   BufferId make_buffer(ir::ValueId v);
   BufferId new_buffer(const ir::Type&);
-  /// Stores `f` over `sizes` at offset + index * strides of the buffer. Returns the step, or -1 if there is nothing to do.
+  /// Stores `f` over `sizes` at offset + index * strides of the buffer. Returns the step, or -1 if there is nothing to
+  /// do.
   int map(BufferId, std::string what, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
           int64_t offset, ir::Dtype, const Element&);
   /// As map, for any kind of step. `prepare` fills the step in from the logical index; it may be called again.
@@ -89,13 +90,16 @@ class Lowering {
 
   Program program_;
   std::vector<int> uses_;
-  std::vector<BufferId> buffer_of_;              // by value; -1: not stored
+  std::vector<BufferId> buffer_of_;  // by value; -1: not stored
   std::map<ir::ValueId, View> views_;
   std::map<ir::ValueId, Definition> definitions_;
   std::optional<Split> split_;
-  int64_t volume_ = 0;                           // points of the step being built
+  int64_t volume_ = 0;  // points of the step being built
   int host_slots_ = 0, last_host_ = -1;
 };
+
+/// Sizes with one copy of what strides of 0 repeat.
+std::vector<int64_t> without_repeats(const ir::Type&);
 
 /// A rule turns one node into definitions or steps; false leaves it to the host, with refusal set.
 using Rule = bool (*)(Lowering&, const ir::Node&);

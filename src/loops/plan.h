@@ -8,7 +8,7 @@ namespace precast::loops {
 struct Lifetime {
   int first = 0, last = 0;  // steps of time, both included
   int64_t bytes = 0;
-  int64_t offset = 0;       // the answer, a multiple of 64
+  int64_t offset = 0;  // the answer, a multiple of 64
 };
 
 /// Fills in the offsets; returns the size of the block.

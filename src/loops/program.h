@@ -11,9 +11,9 @@ namespace precast::loops {
 
 struct Buffer {
   enum class Place { arena, prepared, input, output, host, local } place = Place::arena;
-  ir::Type type;           // layout in memory
-  int slot = -1;           // input, output, host: which
-  int64_t offset = 0;      // arena, prepared
+  ir::Type type;       // layout in memory
+  int slot = -1;       // input, output, host: which
+  int64_t offset = 0;  // arena, prepared
   int64_t bytes = 0;
   BufferId alias_of = -1;  // stands in the memory of this one, its later version
 };
@@ -35,28 +35,28 @@ struct Step {
     write,   // buffer[at] (combine)= body in order; `at` holds run-time indices
     matmul,  // buffer[at] = sum over reduced[0] of a * b; space is batch, m, n (those of size > 1)
     host,
-    alias,   // buffer takes over the memory of the one it would copy
+    alias,  // buffer takes over the memory of the one it would copy
   } kind = Kind::map;
-  std::string what;                // op, for people
-  std::vector<Atom> space, reduced;  // outermost first
+  std::string what;                       // op, for people
+  std::vector<Atom> space, reduced;       // outermost first
   Reduction reduction = Reduction::none;  // reduce, scan; write: none overwrites
   ExprId body = -1, a = -1, b = -1;
   std::array<Atom, 4> axes{-1, -1, -1, -1};  // matmul: batch, m, n, k; -1 where the size is 1
-  ExprId position = -1;            // argmax, argmin: logical index along `reduced`
+  ExprId position = -1;                      // argmax, argmin: logical index along `reduced`
   BufferId buffer = -1;
   Index at;
   ir::Dtype dtype = ir::Dtype::f32;  // stored; scan accumulates in a wider one
   int host_op = -1;
   std::vector<HostOperand> operands;
-  std::vector<BufferId> results;   // host
-  std::vector<int> after;          // steps that come first, besides those that write what is read
+  std::vector<BufferId> results;  // host
+  std::vector<int> after;         // steps that come first, besides those that write what is read
 };
 
 struct Program {
   Exprs exprs;
   std::vector<Buffer> buffers;
-  std::vector<Step> steps;         // a valid order
-  std::vector<BufferId> outputs;   // one per graph output
+  std::vector<Step> steps;        // a valid order
+  std::vector<BufferId> outputs;  // one per graph output
 };
 
 /// Expressions a step evaluates.

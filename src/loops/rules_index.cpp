@@ -128,9 +128,8 @@ bool index_tensor(Lowering& l, const ir::Node& n) {
   const auto a = advanced(l, n, from);
   if (!a) return false;
   if (a->result_sizes != l.type(out).sizes) return l.refuse("shape of the result");
-  l.define(out, "index", [&l, &n, self, from, a = *a](const Indices& at) {
-    return l.element(self, resolve(l, n, a, from, at));
-  });
+  l.define(out, "index",
+           [&l, &n, self, from, a = *a](const Indices& at) { return l.element(self, resolve(l, n, a, from, at)); });
   return true;
 }
 
@@ -149,9 +148,8 @@ void write(Lowering& l, const ir::Node& n, ir::ValueId self, Reduction how, cons
   s.what = short_name(n);
   s.reduction = how, s.buffer = b, s.dtype = type.dtype;
   if (copied >= 0) s.after.push_back(copied);
-  l.add_step(std::move(s), sizes, ir::contiguous_strides(sizes), {}, [&](Step& step, const Indices& at) {
-    prepare(step, at);
-  });
+  l.add_step(std::move(s), sizes, ir::contiguous_strides(sizes), {},
+             [&](Step& step, const Indices& at) { prepare(step, at); });
 }
 
 bool index_put(Lowering& l, const ir::Node& n) {
@@ -205,7 +203,7 @@ bool scatter(Lowering& l, const ir::Node& n) {
     Indices target = at;
     target[dim] = checked(l, n, l.element(index, at), static_cast<int64_t>(dim), type.sizes[dim], false);
     s.at = linearize(target, type.strides);
-    s.body = src != ir::kNoValue         ? l.element(src, at)
+    s.body = src != ir::kNoValue        ? l.element(src, at)
              : ir::is_float(type.dtype) ? l.exprs().constant(type.dtype, number(n, "value"))
                                         : l.exprs().constant(type.dtype, integer(n, "value"));
   });
@@ -243,7 +241,8 @@ bool embedding_backward(Lowering& l, const ir::Node& n) {
     s.body = l.element(grad, at);
     if (padding >= 0) {  // rows of the padding index get nothing
       const Dtype t = ex[i].dtype;
-      s.body = ex.select(ex.call("eq", Dtype::b8, {i, ex.constant(t, padding)}), ex.constant(type.dtype, int64_t{0}), s.body);
+      s.body = ex.select(ex.call("eq", Dtype::b8, {i, ex.constant(t, padding)}), ex.constant(type.dtype, int64_t{0}),
+                         s.body);
     }
     s.at = linearize({checked(l, n, i, 0, type.sizes[0], false), at.back()}, type.strides);
   });

@@ -28,7 +28,8 @@ bool matmul(Lowering& l, const ir::Node& n) {
   const auto stored = [&](ir::ValueId v, const Indices& index) {
     const HostOperand at = l.operand(v);
     const ir::Type& t = l.type(v);
-    return l.exprs().load(at.buffer, t.dtype, linearize(index, t.strides) + Index(at.offset_bytes / ir::itemsize(t.dtype)));
+    return l.exprs().load(at.buffer, t.dtype,
+                          linearize(index, t.strides) + Index(at.offset_bytes / ir::itemsize(t.dtype)));
   };
   l.add_step(std::move(s), sizes, order, reduced, [&](Step& step, const Indices& i) {
     const Index& m = i[i.size() - 3];

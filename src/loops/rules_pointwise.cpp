@@ -175,9 +175,9 @@ bool pointwise(Lowering& l, const ir::Node& n) {
     if (!on_bools(ex, function, {zero, zero})) return l.refuse("bool has no kernel for it");
   } else if (!ir::is_float(dtype)) {
     static const std::set<std::string_view> kFloatOnly = {
-        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "sin", "cos", "tan",
-        "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma",
-        "digamma", "sigmoid", "div", "atan2", "hypot", "copysign", "nextafter"};
+        "exp", "exp2", "expm1",  "log",    "log2",    "log10",   "log1p", "sqrt",  "rsqrt", "reciprocal", "sin",
+        "cos", "tan",  "asin",   "acos",   "atan",    "sinh",    "cosh",  "tanh",  "asinh", "acosh",      "atanh",
+        "erf", "erfc", "erfinv", "lgamma", "digamma", "sigmoid", "div",   "atan2", "hypot", "copysign",   "nextafter"};
     static const std::set<std::string_view> kSame = {"floor", "ceil", "round", "trunc"};
     if (kFloatOnly.contains(function)) return l.refuse("integers have no kernel for it");
     if (kSame.contains(function)) function = "clone";
@@ -276,9 +276,8 @@ ExprId attribute(Exprs& ex, Dtype dtype, const ir::Node& n, std::string_view arg
 bool constant(Lowering& l, const ir::Node& n, const char* arg) {
   if (std::holds_alternative<std::complex<double>>(*n.find(arg))) return l.refuse("complex number");
   const ir::ValueId out = result(n);
-  l.define(out, short_name(n.op), [&l, &n, arg, dtype = l.type(out).dtype](const Indices&) {
-    return attribute(l.exprs(), dtype, n, arg);
-  });
+  l.define(out, short_name(n.op),
+           [&l, &n, arg, dtype = l.type(out).dtype](const Indices&) { return attribute(l.exprs(), dtype, n, arg); });
   return true;
 }
 
@@ -287,7 +286,8 @@ bool scalar_tensor(Lowering& l, const ir::Node& n) { return constant(l, n, "s");
 
 bool empty(Lowering& l, const ir::Node& n) {
   const ir::ValueId out = result(n);
-  l.define(out, "empty", [&l, dtype = l.type(out).dtype](const Indices&) { return l.exprs().constant(dtype, int64_t{0}); });
+  l.define(out, "empty",
+           [&l, dtype = l.type(out).dtype](const Indices&) { return l.exprs().constant(dtype, int64_t{0}); });
   return true;
 }
 

@@ -14,8 +14,9 @@ struct Row {
   Reduction reduction;
 };
 const Row kRows[] = {
-    {"aten::sum.dim_IntList", Reduction::sum}, {"aten::prod.dim_int", Reduction::prod}, {"aten::amax", Reduction::amax},
-    {"aten::amin", Reduction::amin},           {"aten::argmax", Reduction::argmax},     {"aten::argmin", Reduction::argmin},
+    {"aten::sum.dim_IntList", Reduction::sum}, {"aten::prod.dim_int", Reduction::prod},
+    {"aten::amax", Reduction::amax},           {"aten::amin", Reduction::amin},
+    {"aten::argmax", Reduction::argmax},       {"aten::argmin", Reduction::argmin},
     {"aten::any.dims", Reduction::any},        {"aten::all.dims", Reduction::all},
 };
 
@@ -87,8 +88,16 @@ bool reduce(Lowering& l, const ir::Node& n) {
   const Reduction kind = kind_of(n.op);
   const ir::ValueId self = tensor(n, "self"), out = result(n);
   const ir::Type in = l.type(self), type = l.type(out);
-  Job job{n.op.substr(6, n.op.find('.') - 6), kind, in.sizes, in.strides, reduced_dims(integers(n, "dim"), in.dim()),
-          flag(n, "keepdim"), -1, type.dtype, type.strides, {}};
+  Job job{n.op.substr(6, n.op.find('.') - 6),
+          kind,
+          in.sizes,
+          in.strides,
+          reduced_dims(integers(n, "dim"), in.dim()),
+          flag(n, "keepdim"),
+          -1,
+          type.dtype,
+          type.strides,
+          {}};
   const bool to_bool = kind == Reduction::any || kind == Reduction::all;
   if (!is_arg(kind) && type.dtype != (to_bool ? Dtype::b8 : in.dtype)) return l.refuse("result of another dtype");
   if (in.dtype == Dtype::b8 && (kind == Reduction::sum || kind == Reduction::prod))
@@ -105,7 +114,9 @@ bool reduce(Lowering& l, const ir::Node& n) {
 
   size_t outermost = job.sizes.size();
   for (size_t d = 0; d < job.sizes.size(); ++d)
-    if (job.reduced[d] && job.sizes[d] > 1 && (outermost == job.sizes.size() || job.strides[d] > job.strides[outermost])) outermost = d;
+    if (job.reduced[d] && job.sizes[d] > 1 &&
+        (outermost == job.sizes.size() || job.strides[d] > job.strides[outermost]))
+      outermost = d;
   const int64_t parts = outermost < job.sizes.size() ? pieces(job, outermost) : 1;
   if (parts == 1) return add(l, job), true;
 
@@ -148,7 +159,9 @@ bool reduce(Lowering& l, const ir::Node& n) {
     if (!job.reduced[d] || job.keepdim) ++o;
   }
   // Rounded once, when the result is stored.
-  second.body = [&](const Indices& index) { return l.exprs().load(first.out, wide, linearize(index, partial.strides)); };
+  second.body = [&](const Indices& index) {
+    return l.exprs().load(first.out, wide, linearize(index, partial.strides));
+  };
   add(l, second);
   return true;
 }

@@ -17,11 +17,11 @@ bool scatter_window(Lowering& l, const ir::Node& n) {
   for (size_t d = 0; d < sizes.size(); ++d)
     if (strides[d] == 0 && sizes[d] > 1) return l.refuse("a window that overlaps itself");
   const BufferId b = l.make_buffer(out);
-  const int copied = l.map(b, "copy", type.sizes, type.strides, 0, type.dtype,
-                           [&](const Indices& i) { return l.element(base, i); });
+  const int copied =
+      l.map(b, "copy", type.sizes, type.strides, 0, type.dtype, [&](const Indices& i) { return l.element(base, i); });
   const int64_t offset = integer(n, "offset") / ir::itemsize(type.dtype);
-  const int written = l.map(b, "scatter", sizes, strides, offset, type.dtype,
-                            [&](const Indices& i) { return l.broadcast(src, i); });
+  const int written =
+      l.map(b, "scatter", sizes, strides, offset, type.dtype, [&](const Indices& i) { return l.broadcast(src, i); });
   if (copied >= 0 && written >= 0) l.step(written).after.push_back(copied);
   return true;
 }

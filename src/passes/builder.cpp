@@ -20,8 +20,9 @@ std::string aten(std::string_view op) { return "aten::" + std::string(op); }
 std::string_view base_name(std::string_view op) { return op.substr(0, op.find('.')); }
 
 bool gives_bool(std::string_view op) {
-  static constexpr std::string_view kNames[] = {"eq",    "ne",    "lt",          "le",          "gt",         "ge",
-                                                "isnan", "isinf", "logical_and", "logical_or",  "logical_xor", "logical_not"};
+  static constexpr std::string_view kNames[] = {"eq",    "ne",    "lt",          "le",         "gt",          "ge",
+                                                "isnan", "isinf", "logical_and", "logical_or", "logical_xor",
+                                                "logical_not"};
   return std::ranges::find(kNames, base_name(op)) != std::end(kNames);
 }
 
@@ -33,8 +34,6 @@ std::vector<Arg> with_alpha(std::string_view op, std::vector<Arg> args) {
   if (has_alpha(op)) args.push_back({"alpha", int64_t{1}});
   return args;
 }
-
-int64_t bytes(Val v, int64_t elements) { return elements * ir::itemsize(v.dtype()); }
 
 }  // namespace
 
@@ -230,122 +229,6 @@ Val bmm(Val x, Val y) {
                     x.size(2) == y.size(1), "bmm");
   return x.b->emit("aten::bmm", {{"self", ref(x)}, {"mat2", ref(y)}},
                    ir::contiguous(x.dtype(), {x.size(0), x.size(1), y.size(2)}));
-}
-
-// ---- shape
-
-Val contiguous(Val x) { return x.type().is_contiguous() ? x : copy(x, ir::contiguous_strides(x.sizes())); }
-
-Val reshape(Val x, const Dims& sizes) {
-  if (sizes == x.sizes()) return x;
-  Type t = x.type();
-  t.sizes = sizes;
-  if (t.numel() != x.numel()) decline("sizes that do not hold as many elements");
-  auto strides = reshaped_strides(x.type(), sizes);
-  if (!strides) {
-    x = contiguous(x);
-    strides = ir::contiguous_strides(sizes);
-  }
-  t.strides = *strides;
-  return x.b->view(x, std::move(t));
-}
-
-Val expand(Val x, const Dims& sizes) {
-  if (sizes == x.sizes()) return x;
-  Type t = x.type();
-  size_t old = t.sizes.size();
-  if (old > sizes.size()) decline("a value does not broadcast to fewer dims");
-  t.sizes = sizes;
-  t.strides.assign(sizes.size(), 0);
-  for (size_t i = 0; i < old; ++i) {
-    size_t d = sizes.size() - old + i;
-    if (x.sizes()[i] == sizes[d]) t.strides[d] = x.type().strides[i];
-    else if (x.sizes()[i] != 1) decline("a value does not broadcast to the size it is written to");
-  }
-  return x.b->view(x, std::move(t));
-}
-
-Val permute(Val x, const Dims& dims) {
-  Type t = x.type();
-  for (size_t i = 0; i < dims.size(); ++i) {
-    t.sizes[i] = x.sizes()[static_cast<size_t>(dims[i])];
-    t.strides[i] = x.type().strides[static_cast<size_t>(dims[i])];
-  }
-  return x.b->view(x, std::move(t));
-}
-
-Val transpose(Val x, int64_t d0, int64_t d1) {
-  Dims dims = all_dims(x);
-  std::swap(dims[static_cast<size_t>(d0)], dims[static_cast<size_t>(d1)]);
-  return permute(x, dims);
-}
-
-Val unsqueeze(Val x, int64_t d) {
-  Type t = x.type();
-  int64_t stride = d < x.dim() ? t.sizes[static_cast<size_t>(d)] * t.strides[static_cast<size_t>(d)] : 1;
-  t.sizes.insert(t.sizes.begin() + d, 1);
-  t.strides.insert(t.strides.begin() + d, stride);
-  return x.b->view(x, std::move(t));
-}
-
-Val squeeze(Val x, int64_t d) { return select(x, d, 0); }
-
-Val select(Val x, int64_t d, int64_t index) {
-  Type t = x.type();
-  int64_t offset = index * t.strides[static_cast<size_t>(d)];
-  t.sizes.erase(t.sizes.begin() + d);
-  t.strides.erase(t.strides.begin() + d);
-  return x.b->view(x, std::move(t), bytes(x, offset));
-}
-
-Val slice(Val x, int64_t d, int64_t start, int64_t length, int64_t step) {
-  Type t = x.type();
-  int64_t& stride = t.strides[static_cast<size_t>(d)];
-  int64_t offset = length ? start * stride : 0;
-  stride *= step;
-  t.sizes[static_cast<size_t>(d)] = length;
-  return x.b->view(x, std::move(t), bytes(x, offset));
-}
-
-Val scatter_window(Val base, Val src, int64_t offset, const Dims& strides) {
-  PRECAST_CHECK(src.dtype() == base.dtype(), "a window takes its base's dtype");
-  return base.b->emit("prim::scatter",
-                      {{"base", ref(base)}, {"src", ref(src)}, {"offset", offset}, {"sizes", src.sizes()},
-                       {"strides", strides}},
-                      base.type());
-}
-
-Val cat(const std::vector<Val>& parts, int64_t d) {
-  Type t = ir::contiguous(parts[0].dtype(), parts[0].sizes());
-  std::vector<Ref> refs;
-  int64_t total = 0;
-  for (Val p : parts) {
-    PRECAST_CHECK(p.dtype() == t.dtype, "parts of cat have two dtypes");
-    refs.push_back(ref(p));
-    total += p.size(d);
-  }
-  t.sizes[static_cast<size_t>(d)] = total;
-  return parts[0].b->emit("aten::cat", {{"tensors", refs}, {"dim", d}}, ir::contiguous(t.dtype, t.sizes));
-}
-
-// ---- index
-
-Val gather(Val x, int64_t d, Val index) {
-  return x.b->emit("aten::gather", {{"self", ref(x)}, {"dim", d}, {"index", ref(index)}, {"sparse_grad", false}},
-                   ir::contiguous(x.dtype(), index.sizes()));
-}
-
-Val index_select(Val x, int64_t d, Val index) {
-  Dims sizes = x.sizes();
-  sizes[static_cast<size_t>(d)] = index.numel();
-  return x.b->emit("aten::index_select", {{"self", ref(x)}, {"dim", d}, {"index", ref(index)}},
-                   ir::contiguous(x.dtype(), sizes));
-}
-
-int64_t wrap_dim(int64_t d, int64_t rank) {
-  rank = std::max<int64_t>(rank, 1);
-  if (d < -rank || d >= rank) decline("a dim is out of range");
-  return d < 0 ? d + rank : d;
 }
 
 }  // namespace precast::passes

@@ -32,7 +32,8 @@ void eye(Op& op) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::zeros", zeros}, {"aten::zeros_like", zeros}, {"aten::new_zeros", zeros}, {"aten::empty.memory_format", zeros},
+    {"aten::zeros", zeros}, {"aten::zeros_like", zeros}, {"aten::new_zeros", zeros},
+    {"aten::empty.memory_format", zeros},
     {"aten::empty_like", zeros}, {"aten::empty_strided", zeros}, {"aten::new_empty", zeros},
     {"aten::new_empty_strided", zeros}, {"aten::_efficientzerotensor", zeros}, {"aten::ones", ones},
     {"aten::ones_like", ones}, {"aten::new_ones", ones}, {"aten::full", full}, {"aten::full_like", full},

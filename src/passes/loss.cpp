@@ -110,7 +110,7 @@ Classes classes(Op& op) {
   if (w && w.dtype() != x.dtype()) decline("the weight is of another dtype");
   return {x, t, w, ne(t, op.number("ignore_index"))};
 }
-// What a sample counts: its class's weight, or 1; 0 if ignored. A class out of range is refused by the lookup.
+// What a sample counts: its class's weight, or 1; 0 if ignored.
 Val counts(const Classes& c, Val safe_target, Dtype d) {
   if (!c.weight) return cast(c.used, d);
   Val w = reshape(index_select(cast(c.weight, d), 0, reshape(safe_target, {safe_target.numel()})), safe_target.sizes());
@@ -140,6 +140,8 @@ void nll_loss_backward(Op& op) {
   Classes c = classes(op);
   Dtype d = c.x.dtype(), f = compute_dtype(d);
   Val g = cast(op.val("grad_output"), f), safe = where(c.used, c.target, 0);
+  // Gives each class back, and refuses one that is out of range, as eager does.
+  safe = reshape(index_select(op.b.arange(c.x.size(1)), 0, reshape(safe, {safe.numel()})), safe.sizes());
   int64_t reduction = op.integer("reduction");
   if (reduction == kNone) g = reshape(g, c.target.sizes());
   if (reduction == kMean) g = g / cast(op.val("total_weight"), f);

@@ -12,7 +12,7 @@ using ir::Ref;
 
 // ---- _foreach_*: the op of the same name on each entry
 
-// Argument names of the foreach op and of the op on one tensor; lists give one entry each, the rest is the same for all.
+// Argument names of the foreach op and of the op on one tensor. Lists give one entry each.
 struct Renamed {
   std::string_view list_name, name;
 };
@@ -126,7 +126,9 @@ void fused_adam(Op& op, bool decoupled) {
     Val m = cast(m0, p.dtype()), v = cast(v0, p.dtype());
     m = m + (g - m) * (1 - beta1);
     v = v * beta2 + g * g * (1 - beta2);
-    auto correction = [&](double beta) { return 1.0 - binary("pow.Tensor_Tensor", op.b.number(beta, Dtype::f64), step); };
+    auto correction = [&](double beta) {
+      return 1.0 - binary("pow.Tensor_Tensor", op.b.number(beta, Dtype::f64), step);
+    };
     Val step_size = cast(lr / correction(beta1), p.dtype());
     Val root = cast(sqrt(correction(beta2)), p.dtype());
     store(op, "self", i, p - step_size * m / (sqrt(v) / root + eps), d);

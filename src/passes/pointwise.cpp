@@ -1,4 +1,4 @@
-// Pointwise ops: promotion made explicit, compound ones written out.
+// Pointwise ops of one and two operands: promotion made explicit, compound ones written out.
 #include <cmath>
 
 #include "passes/rules.h"
@@ -230,155 +230,42 @@ void logaddexp(Op& op) {
   op.result(0, cast(where(equal_infinities, x, m + log1p(exp(neg(abs(x - y))))), d));
 }
 
-// ---- more operands
-
-void where_rule(Op& op) {
-  Dtype d = op.common_dtype({"self", "other"});
-  Val c = op.val("condition");
-  if (c.dtype() != Dtype::b8) decline("the condition is not bool");
-  op.result(0, where(c, op.as("self", d), op.as("other", d)));
-}
-
-void masked_fill(Op& op) {
-  Val x = op.val("self"), mask = op.val("mask");
-  if (mask.dtype() != Dtype::b8) decline("the mask is not bool");
-  op.result(0, where(mask, op.as("value", x.dtype()), x));
-}
-
-Val bounded(Val x, std::optional<Number> low, std::optional<Number> high) {
-  for (auto& n : {low, high})
-    if (n && std::isnan(n->real())) decline("a bound is NaN");
-  if (low) x = at_least(x, *low);
-  if (high) x = at_most(x, *high);
-  return x;
-}
-void clamp_between(Op& op, const char* low, const char* high) {
-  Promotion p;
-  p.add(op.val("self").type());
-  std::optional<Number> bounds[2];
-  for (int i = 0; i < 2; ++i) {
-    const char* arg = i ? high : low;
-    if (arg) bounds[i] = op.optional_number(arg);
-    if (bounds[i]) p.add(*bounds[i]);
-  }
-  Dtype d = p.result();
-  if (d == Dtype::b8) decline("not defined for bool");
-  op.result(0, bounded(cast(op.val("self"), d), bounds[0], bounds[1]));
-}
-void clamp(Op& op) { clamp_between(op, "min", "max"); }
-void clamp_min(Op& op) { clamp_between(op, "min", nullptr); }
-void clamp_max(Op& op) { clamp_between(op, nullptr, "max"); }
-void clamp_tensor(Op& op) {
-  Val x = op.val("self"), low = op.optional("min"), high = op.optional("max");
-  Promotion p;
-  p.add(x.type());
-  for (Val v : {low, high})
-    if (v) p.add(v.type());
-  Dtype d = p.result();
-  if (d == Dtype::b8) decline("not defined for bool");
-  Val r = cast(x, d);
-  if (low) r = binary("maximum", r, cast(low, d));
-  if (high) r = binary("minimum", r, cast(high, d));
-  op.result(0, r);
-}
-
-void addcmul(Op& op) {
-  Dtype d = op.common_dtype({"self", "tensor1", "tensor2"}), c = compute_dtype(d);
-  if (d == Dtype::b8) decline("not defined for bool");
-  Number v = op.number("value");
-  auto get = [&](const char* arg) { return cast(op.as(arg, d), c); };
-  Val t = get("tensor1");
-  op.result(0, cast(get("self") + (v == 1.0 ? t : t * v) * get("tensor2"), d));
-}
-void addcdiv(Op& op) {
-  Dtype d = op.common_dtype({"self", "tensor1", "tensor2"}), c = compute_dtype(d);
-  if (!ir::is_float(d)) decline("not defined for integers");
-  Number v = op.number("value");
-  auto get = [&](const char* arg) { return cast(op.as(arg, d), c); };
-  Val t = get("tensor1");
-  op.result(0, cast(get("self") + (v == 1.0 ? t : t * v) / get("tensor2"), d));
-}
-
-// From the nearer end, as eager.
-void lerp(Op& op) {
-  Val x = op.val("self"), end = op.val("end");
-  Dtype d = x.dtype(), c = compute_dtype(d);
-  if (!ir::is_float(d) || end.dtype() != d) decline("operands are not of one float dtype");
-  x = cast(x, c);
-  end = cast(end, c);
-  Val span = end - x;
-  if (op.is_number("weight")) {
-    double w = op.real("weight");
-    op.result(0, cast(std::fabs(w) < 0.5 ? x + span * w : end - span * (1.0 - rounded(w, c)), d));
-    return;
-  }
-  if (op.val("weight").dtype() != d) decline("the weight is of another dtype");
-  Val w = cast(op.val("weight"), c);
-  op.result(0, cast(where(lt(abs(w), 0.5), x + w * span, end - span * (1.0 - w)), d));
-}
-
-void nan_to_num(Op& op) {
-  Val x = op.val("self");
-  Dtype d = x.dtype();
-  if (!ir::is_float(d)) return op.result(0, x);
-  double largest = d == Dtype::f64 ? 1.7976931348623157e308 : d == Dtype::f32 ? 3.4028234663852886e38
-                   : d == Dtype::f16 ? 65504.0 : 3.3895313892515355e38;
-  auto given = [&](const char* arg, double otherwise) { return op.given(arg) ? op.real(arg) : otherwise; };
-  double inf = HUGE_VAL;
-  Val r = where(isnan(x), given("nan", 0.0), x);
-  r = where(eq(x, inf), given("posinf", largest), r);
-  op.result(0, where(eq(x, -inf), given("neginf", -largest), r));
-}
-
-void dropout_backward(Op& op) {
-  Val g = op.val("grad_output"), mask = op.val("mask");
-  op.result(0, in_f32(g, [&](Val v) { return v * (cast(mask, v.dtype()) * op.number("scale")); }));
-}
-
 constexpr Row kRows[] = {
     {"aten::neg", not_for_bool}, {"aten::abs", absolute}, {"aten::sign", same_dtype}, {"aten::sgn", number_sign},
     {"aten::relu", relu}, {"aten::bitwise_not", same_dtype}, {"aten::logical_not", same_dtype},
     {"aten::floor", rounding}, {"aten::ceil", rounding}, {"aten::round", rounding}, {"aten::trunc", rounding},
     {"aten::isnan", is_not_a_number}, {"aten::isinf", is_not_a_number}, {"aten::frac", fraction},
-    {"aten::square", square}, {"aten::positive", positive},
-    {"aten::exp", float_result}, {"aten::exp2", float_result}, {"aten::expm1", float_result},
-    {"aten::log", float_result}, {"aten::log2", float_result}, {"aten::log10", float_result},
-    {"aten::log1p", float_result}, {"aten::sqrt", float_result}, {"aten::rsqrt", float_result},
-    {"aten::reciprocal", float_result}, {"aten::sin", float_result}, {"aten::cos", float_result},
-    {"aten::tan", float_result}, {"aten::asin", float_result}, {"aten::acos", float_result},
-    {"aten::atan", float_result}, {"aten::sinh", float_result}, {"aten::cosh", float_result},
-    {"aten::tanh", float_result}, {"aten::asinh", float_result}, {"aten::acosh", float_result},
-    {"aten::atanh", float_result}, {"aten::erf", float_result}, {"aten::erfc", float_result},
-    {"aten::erfinv", float_result}, {"aten::lgamma", float_result}, {"aten::digamma", float_result},
-    {"aten::sigmoid", float_result},
-    {"aten::add.Tensor", add}, {"aten::add.Scalar", add}, {"aten::sub.Tensor", sub}, {"aten::sub.Scalar", sub},
-    {"aten::rsub.Tensor", rsub}, {"aten::rsub.Scalar", rsub}, {"aten::mul.Tensor", mul}, {"aten::mul.Scalar", mul},
-    {"aten::div.Tensor", div}, {"aten::div.Scalar", div}, {"aten::div.Tensor_mode", div_rounded},
-    {"aten::div.Scalar_mode", div_rounded}, {"aten::floor_divide", floor_divide},
-    {"aten::floor_divide.Scalar", floor_divide}, {"aten::remainder.Tensor", arithmetic<false>},
-    {"aten::remainder.Scalar", arithmetic<false>}, {"aten::fmod.Tensor", arithmetic<false>},
-    {"aten::fmod.Scalar", arithmetic<false>}, {"aten::maximum", arithmetic<true>}, {"aten::minimum", arithmetic<true>},
-    {"aten::fmax", arithmetic<true>}, {"aten::fmin", arithmetic<true>}, {"aten::nextafter", float_binary},
-    {"aten::atan2", float_binary}, {"aten::hypot", float_binary}, {"aten::copysign.Tensor", float_binary},
-    {"aten::copysign.Scalar", float_binary}, {"aten::bitwise_and.Tensor", bitwise},
-    {"aten::bitwise_and.Scalar", bitwise}, {"aten::bitwise_or.Tensor", bitwise}, {"aten::bitwise_or.Scalar", bitwise},
-    {"aten::bitwise_xor.Tensor", bitwise}, {"aten::bitwise_xor.Scalar", bitwise},
-    {"aten::bitwise_left_shift.Tensor", shift}, {"aten::bitwise_left_shift.Tensor_Scalar", shift},
-    {"aten::bitwise_right_shift.Tensor", shift}, {"aten::bitwise_right_shift.Tensor_Scalar", shift},
-    {"aten::eq.Tensor", compare}, {"aten::eq.Scalar", compare}, {"aten::ne.Tensor", compare},
-    {"aten::ne.Scalar", compare}, {"aten::lt.Tensor", compare}, {"aten::lt.Scalar", compare},
-    {"aten::le.Tensor", compare}, {"aten::le.Scalar", compare}, {"aten::gt.Tensor", compare},
-    {"aten::gt.Scalar", compare}, {"aten::ge.Tensor", compare}, {"aten::ge.Scalar", compare},
-    {"aten::logical_and", logical}, {"aten::logical_or", logical}, {"aten::logical_xor", logical},
-    {"aten::pow.Tensor_Scalar", pow_number}, {"aten::pow.Scalar", pow_of_number},
+    {"aten::square", square}, {"aten::positive", positive}, {"aten::exp", float_result}, {"aten::exp2", float_result},
+    {"aten::expm1", float_result}, {"aten::log", float_result}, {"aten::log2", float_result},
+    {"aten::log10", float_result}, {"aten::log1p", float_result}, {"aten::sqrt", float_result},
+    {"aten::rsqrt", float_result}, {"aten::reciprocal", float_result}, {"aten::sin", float_result},
+    {"aten::cos", float_result}, {"aten::tan", float_result}, {"aten::asin", float_result},
+    {"aten::acos", float_result}, {"aten::atan", float_result}, {"aten::sinh", float_result},
+    {"aten::cosh", float_result}, {"aten::tanh", float_result}, {"aten::asinh", float_result},
+    {"aten::acosh", float_result}, {"aten::atanh", float_result}, {"aten::erf", float_result},
+    {"aten::erfc", float_result}, {"aten::erfinv", float_result}, {"aten::lgamma", float_result},
+    {"aten::digamma", float_result}, {"aten::sigmoid", float_result}, {"aten::add.Tensor", add},
+    {"aten::add.Scalar", add}, {"aten::sub.Tensor", sub}, {"aten::sub.Scalar", sub}, {"aten::rsub.Tensor", rsub},
+    {"aten::rsub.Scalar", rsub}, {"aten::mul.Tensor", mul}, {"aten::mul.Scalar", mul}, {"aten::div.Tensor", div},
+    {"aten::div.Scalar", div}, {"aten::div.Tensor_mode", div_rounded}, {"aten::div.Scalar_mode", div_rounded},
+    {"aten::floor_divide", floor_divide}, {"aten::floor_divide.Scalar", floor_divide},
+    {"aten::remainder.Tensor", arithmetic<false>}, {"aten::remainder.Scalar", arithmetic<false>},
+    {"aten::fmod.Tensor", arithmetic<false>}, {"aten::fmod.Scalar", arithmetic<false>},
+    {"aten::maximum", arithmetic<true>}, {"aten::minimum", arithmetic<true>}, {"aten::fmax", arithmetic<true>},
+    {"aten::fmin", arithmetic<true>}, {"aten::nextafter", float_binary}, {"aten::atan2", float_binary},
+    {"aten::hypot", float_binary}, {"aten::copysign.Tensor", float_binary}, {"aten::copysign.Scalar", float_binary},
+    {"aten::bitwise_and.Tensor", bitwise}, {"aten::bitwise_and.Scalar", bitwise},
+    {"aten::bitwise_or.Tensor", bitwise}, {"aten::bitwise_or.Scalar", bitwise}, {"aten::bitwise_xor.Tensor", bitwise},
+    {"aten::bitwise_xor.Scalar", bitwise}, {"aten::bitwise_left_shift.Tensor", shift},
+    {"aten::bitwise_left_shift.Tensor_Scalar", shift}, {"aten::bitwise_right_shift.Tensor", shift},
+    {"aten::bitwise_right_shift.Tensor_Scalar", shift}, {"aten::eq.Tensor", compare}, {"aten::eq.Scalar", compare},
+    {"aten::ne.Tensor", compare}, {"aten::ne.Scalar", compare}, {"aten::lt.Tensor", compare},
+    {"aten::lt.Scalar", compare}, {"aten::le.Tensor", compare}, {"aten::le.Scalar", compare},
+    {"aten::gt.Tensor", compare}, {"aten::gt.Scalar", compare}, {"aten::ge.Tensor", compare},
+    {"aten::ge.Scalar", compare}, {"aten::logical_and", logical}, {"aten::logical_or", logical},
+    {"aten::logical_xor", logical}, {"aten::pow.Tensor_Scalar", pow_number}, {"aten::pow.Scalar", pow_of_number},
     {"aten::pow.Tensor_Tensor", pow_tensor}, {"aten::xlogy.Tensor", xlogy}, {"aten::xlogy.Scalar_Self", xlogy},
-    {"aten::xlogy.Scalar_Other", xlogy}, {"aten::logaddexp", logaddexp}, {"aten::where.self", where_rule},
-    {"aten::where.ScalarSelf", where_rule}, {"aten::where.ScalarOther", where_rule}, {"aten::where.Scalar", where_rule},
-    {"aten::masked_fill.Scalar", masked_fill}, {"aten::masked_fill.Tensor", masked_fill}, {"aten::clamp", clamp},
-    {"aten::clamp.Tensor", clamp_tensor}, {"aten::clamp_min", clamp_min}, {"aten::clamp_max", clamp_max},
-    {"aten::clamp_min.Tensor", clamp_tensor}, {"aten::clamp_max.Tensor", clamp_tensor}, {"aten::addcmul", addcmul},
-    {"aten::addcdiv", addcdiv}, {"aten::lerp.Scalar", lerp}, {"aten::lerp.Tensor", lerp},
-    {"aten::nan_to_num", nan_to_num}, {"aten::native_dropout_backward", dropout_backward},
+    {"aten::xlogy.Scalar_Other", xlogy}, {"aten::logaddexp", logaddexp},
 };
 
 }  // namespace

@@ -15,8 +15,8 @@ using ir::Ref;
 Rule find_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, Rule> rules = [] {
     std::unordered_map<std::string_view, Rule> m;
-    for (auto table : {pointwise_rules(), activation_rules(), reduction_rules(), softmax_rules(), norm_rules(),
-                       loss_rules(), matrix_rules(), index_rules(), shape_rules(), creation_rules(),
+    for (auto table : {pointwise_rules(), ternary_rules(), activation_rules(), reduction_rules(), softmax_rules(),
+                       norm_rules(), loss_rules(), matrix_rules(), index_rules(), shape_rules(), creation_rules(),
                        optimizer_rules()})
       for (const Row& row : table)
         PRECAST_CHECK(m.emplace(row.op, row.rule).second, std::string(row.op) + " has two rows");
@@ -110,12 +110,6 @@ bool Op::flag(const char* arg) const {
 Dims Op::ints(const char* arg) const {
   if (auto* i = get<int64_t>(at(arg))) return {*i};
   auto* list = get<std::vector<int64_t>>(at(arg));
-  if (!list) wrong_kind(arg);
-  return *list;
-}
-
-std::vector<bool> Op::flags(const char* arg) const {
-  auto* list = get<std::vector<bool>>(at(arg));
   if (!list) wrong_kind(arg);
   return *list;
 }

@@ -30,7 +30,6 @@ class Op {
   double real(const char* arg) const { return number(arg).real(); }
   bool flag(const char* arg) const;
   Dims ints(const char* arg) const;
-  std::vector<bool> flags(const char* arg) const;
   std::string text(const char* arg) const;
   std::optional<ir::Dtype> dtype(const char* arg) const;  // None: nothing
 
@@ -70,6 +69,7 @@ struct Row {
 
 // One table a family.
 std::span<const Row> pointwise_rules();
+std::span<const Row> ternary_rules();
 std::span<const Row> activation_rules();
 std::span<const Row> reduction_rules();
 std::span<const Row> softmax_rules();

@@ -10,6 +10,11 @@ namespace precast::trace {
 void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) {
   std::unique_lock lock(mutex_);
   const OpInfo& info = infos_.get(op);
+  if (decompose) {
+    lock.unlock();
+    if (decompose(info.name, *stack)) return;
+    lock.lock();
+  }
   if (info.composite) {
     const auto key = below.highestPriorityTypeId();
     if (key == c10::DispatchKey::Undefined || !op.hasKernelForDispatchKey(key)) {

@@ -1,6 +1,7 @@
 // Records ops as they run: reads their operands, runs the real kernel, and tells the graph builder
 // what came out and what was written.
 #pragma once
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -22,6 +23,8 @@ class OpRecorder {
   GraphBuilder builder;
   Births births;
   std::vector<std::string> conditions;   // recorded values, in words
+
+  std::function<bool(const std::string& op, torch::jit::Stack& stack)> decompose;  // may be empty
 
   void attach(Inputs* inputs, RandomState* random) { inputs_ = inputs, random_ = random; }
 

@@ -30,6 +30,7 @@ class Call {
         inputs_(sources, recorder_.storages, recorder_.builder, options.verify),
         gradients_(inputs_, recorder_.storages) {
     recorder_.attach(&inputs_, &random_);
+    recorder_.decompose = options.decompose;
   }
 
   /// An exception that leaves this is fn's own or a refusal.

@@ -143,6 +143,27 @@ TEST_CASE("capture: the result is that run's own, references and move-only resul
   CHECK(&r == &kept);
 }
 
+TEST_CASE("capture: a decomposition is recorded in the operator's place") {
+  auto table = std::make_shared<Decompositions>();
+  table->table["aten::silu"] = [](std::vector<c10::IValue>& stack) {
+    const at::Tensor x = stack.back().toTensor();
+    stack.back() = x * torch::sigmoid(x);
+  };
+  const auto silu = [](const at::Tensor& x) { return torch::silu(x); };
+  const at::Tensor x = torch::randn({4});
+  const Pair plain = precompile(kEager, silu, x);
+  const Pair replaced = precompile({.backend = "eager", .tracer = MakeFxTracer{table}}, silu, x);
+  CHECK(plain.code.find("aten::silu(") != std::string::npos);
+  CHECK(replaced.code.find("aten::silu(") == std::string::npos);
+  CHECK(replaced.code.find("aten::sigmoid(") != std::string::npos);
+  CHECK(close(load_from_memory<at::Tensor(at::Tensor)>(replaced)(x), torch::silu(x)));
+
+  auto unknown = std::make_shared<Decompositions>();
+  unknown->table["aten::no_such"] = table->table["aten::silu"];
+  contains(message_of<std::invalid_argument>([&] { precompile({.tracer = MakeFxTracer{unknown}}, silu, x); }),
+           "aten::no_such");
+}
+
 TEST_CASE("capture: a closed-over tensor is refused by shape and nothing stays changed") {
   const at::Tensor hidden = torch::randn({2});
   at::Tensor x = torch::zeros({2});

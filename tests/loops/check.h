@@ -17,7 +17,8 @@ inline std::vector<reference::Tensor> random_inputs(const precast::ir::Graph& g,
   std::vector<reference::Tensor> inputs;
   for (size_t k = 0; k < g.inputs.size(); ++k) {
     const auto below = p.below.find(static_cast<int>(k));
-    inputs.push_back(random_tensor(g.type(g.inputs[k]), seed + static_cast<uint32_t>(k), below == p.below.end() ? 0 : below->second));
+    inputs.push_back(random_tensor(g.type(g.inputs[k]), seed + static_cast<uint32_t>(k),
+                                   below == p.below.end() ? 0 : below->second));
   }
   return inputs;
 }

@@ -39,7 +39,8 @@ struct Host {
   std::vector<int> order{};
 };
 
-void parallel_for(void* context, precast_i64 count, precast_i64, void (*fn)(void*, precast_i64, precast_i64), void* arg) {
+void parallel_for(void* context, precast_i64 count, precast_i64, void (*fn)(void*, precast_i64, precast_i64),
+                  void* arg) {
   const int pieces = static_cast<Host*>(context)->pieces;
   for (int p = pieces; p-- > 0;) {  // in reverse: nothing may depend on the order
     const precast_i64 a = count * p / pieces, b = count * (p + 1) / pieces;
@@ -90,8 +91,8 @@ void Batch::compile() {
   for (size_t f = 0; f < files; ++f) {
     const auto base = folder() / (std::to_string(batch) + "_" + std::to_string(f));
     std::ofstream out(base.string() + ".cpp");
-    out << read_file(std::filesystem::path(__FILE__).parent_path() / "../../include/precast/artifact_abi.h") << "#define PRECAST_ISA " << options_.isa << "\n#define PRECAST_VECTOR_BYTES "
-        << options_.vector_bytes
+    out << read_file(std::filesystem::path(__FILE__).parent_path() / "../../include/precast/artifact_abi.h")
+        << "#define PRECAST_ISA " << options_.isa << "\n#define PRECAST_VECTOR_BYTES " << options_.vector_bytes
         << "\nnamespace {\n"
         << cases_[0].emitted.preamble;
     for (size_t i = f; i < cases_.size(); i += files) {
@@ -102,15 +103,18 @@ void Batch::compile() {
     out << "}\n";
     for (size_t i = f; i < cases_.size(); i += files)
       out << "extern \"C\" int run_" << i << "(void* f) { return c" << i << "::precast_run((precast_frame*)f); }\n"
-          << "extern \"C\" int prepare_" << i << "(void* f) { return c" << i << "::precast_prepare((precast_frame*)f); }\n";
+          << "extern \"C\" int prepare_" << i << "(void* f) { return c" << i
+          << "::precast_prepare((precast_frame*)f); }\n";
     out.close();
-    commands += options_.compiler + " -std=c++17 -shared -fPIC " + options_.flags + " " + (extra ? extra : "") + " " + base.string() + ".cpp -o " + base.string() +
-                ".so 2> " + base.string() + ".log & p" + std::to_string(f) + "=$!; ";
+    commands += options_.compiler + " -std=c++17 -shared -fPIC " + options_.flags + " " + (extra ? extra : "") + " " +
+                base.string() + ".cpp -o " + base.string() + ".so 2> " + base.string() + ".log & p" +
+                std::to_string(f) + "=$!; ";
   }
   commands += "wait $p0 && wait $p1";
   if (std::system(commands.c_str()) != 0) {
     std::string log;
-    for (size_t f = 0; f < files; ++f) log += read_file(folder() / (std::to_string(batch) + "_" + std::to_string(f) + ".log")).substr(0, 4000);
+    for (size_t f = 0; f < files; ++f)
+      log += read_file(folder() / (std::to_string(batch) + "_" + std::to_string(f) + ".log")).substr(0, 4000);
     throw std::runtime_error("the compiler failed:\n" + log);
   }
   for (size_t f = 0; f < files; ++f) {
@@ -142,8 +146,10 @@ Batch::Result Batch::run(int i, const std::vector<Tensor>& inputs, int pieces, b
   std::vector<char> arena, prepared;
   Host context{pieces, {}, &c.emitted.host_ops};
   precast_host host{};
-  host.context = &context, host.parallel_for = parallel_for, host.host_op = host_op, host.fail = fail, host.num_threads = 1;
-  precast_frame frame{&host, in.data(), out.data(), aligned(arena, c.emitted.arena_bytes), aligned(prepared, c.emitted.prepared_bytes)};
+  host.context = &context, host.parallel_for = parallel_for, host.host_op = host_op, host.fail = fail,
+  host.num_threads = 1;
+  precast_frame frame{&host, in.data(), out.data(), aligned(arena, c.emitted.arena_bytes),
+                      aligned(prepared, c.emitted.prepared_bytes)};
   using Entry = int (*)(void*);
   r.code = reinterpret_cast<Entry>(c.prepare)(&frame);
   for (int times = frozen ? 2 : 1; times-- > 0 && r.code == 0;) r.code = reinterpret_cast<Entry>(c.run)(&frame);
@@ -159,10 +165,14 @@ Tensor random_tensor(const precast::ir::Type& type, uint32_t seed, int64_t below
   const auto count = static_cast<int64_t>(t.bytes.size()) / size;
   for (int64_t i = 0; i < count; ++i) {
     const double u = static_cast<double>(random()) / 4294967296.0;
-    if (precast::ir::is_float(type.dtype)) t.set(i, static_cast<float>(4 * u - 2));
-    else if (type.dtype == precast::ir::Dtype::b8) t.set(i, u < 0.5);
-    else if (below > 0) t.set(i, std::floor(u * static_cast<double>(below)));
-    else t.set(i, std::floor(u * 19) - (type.dtype == precast::ir::Dtype::u8 ? 0 : 9));
+    if (precast::ir::is_float(type.dtype))
+      t.set(i, static_cast<float>(4 * u - 2));
+    else if (type.dtype == precast::ir::Dtype::b8)
+      t.set(i, u < 0.5);
+    else if (below > 0)
+      t.set(i, std::floor(u * static_cast<double>(below)));
+    else
+      t.set(i, std::floor(u * 19) - (type.dtype == precast::ir::Dtype::u8 ? 0 : 9));
   }
   return t;
 }
@@ -174,7 +184,8 @@ double disagreement(const Tensor& found, const Tensor& expected, double relative
     const auto a = static_cast<double>(found.get(at)), b = static_cast<double>(expected.get(at));
     if (std::isnan(a) && std::isnan(b)) return;
     if (a == b) return;
-    if (!precast::ir::is_float(expected.type.dtype) || std::isnan(a) || std::isnan(b) || std::isinf(a) || std::isinf(b)) {
+    if (!precast::ir::is_float(expected.type.dtype) || std::isnan(a) || std::isnan(b) || std::isinf(a) ||
+        std::isinf(b)) {
       worst = INFINITY;
       return;
     }

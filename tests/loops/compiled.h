@@ -11,7 +11,7 @@
 namespace compiled {
 
 struct Options {
-  int isa = 2, vector_bytes = 32;     // as in emitted.h
+  int isa = 2, vector_bytes = 32;  // as in emitted.h
   std::string flags = "-O1 -mavx2 -mfma -mf16c";
   std::string compiler = "g++";
 };
@@ -33,9 +33,9 @@ class Batch {
 
   struct Result {
     int code = 0;
-    std::string message;                  // of the failure
+    std::string message;  // of the failure
     std::vector<reference::Tensor> outputs;
-    std::vector<int> host_ops;            // in the order they ran
+    std::vector<int> host_ops;  // in the order they ran
   };
   /// `pieces`: how parallel loops are cut up. Host ops run in the reference interpreter.
   Result run(int i, const std::vector<reference::Tensor>& inputs, int pieces = 1, bool frozen = false);
@@ -56,6 +56,7 @@ class Batch {
 reference::Tensor random_tensor(const precast::ir::Type&, uint32_t seed, int64_t below = 0);
 
 /// Largest disagreement in units of what is allowed: <= 1 is equal. Integers and bools exactly; NaN equals NaN.
-double disagreement(const reference::Tensor& found, const reference::Tensor& expected, double relative, double absolute);
+double disagreement(const reference::Tensor& found, const reference::Tensor& expected, double relative,
+                    double absolute);
 
 }  // namespace compiled

@@ -102,7 +102,8 @@ TEST_CASE("reductions over every dim and dtype") {
     %3: f32[4] = aten::prod.dim_int(self=%0, dim=0, keepdim=false, dtype=None)
     %4: i64[] = aten::prod.dim_int(self=%1, dim=0, keepdim=false, dtype=None)
     return (%2, %3, %4)
-  })", 1e-4, 1e-4});
+  })",
+                      1e-4, 1e-4});
   programs.push_back({"0-dim and empty", R"(graph(%0: f32[], %1: f32[0,3], %2: f32[3,0]) {
     %3: f32[] = aten::sum.dim_IntList(self=%0, dim=[0], keepdim=false, dtype=None)
     %4: i64[] = aten::argmax(self=%0, dim=0, keepdim=false)
@@ -120,16 +121,17 @@ TEST_CASE("lengths around the vector width") {
   std::vector<Program> programs;
   for (const int n : {1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 65, 257}) {
     const std::string s = std::to_string(n);
-    programs.push_back({"length " + s, "graph(%0: f32[3," + s + "], %1: i64[" + s + "], %2: u8[" + s + "]) {\n" +
-                        "%3: f32[3," + s + "] = aten::exp(self=%0)\n" +
-                        "%4: f32[3] = aten::sum.dim_IntList(self=%3, dim=[1], keepdim=false, dtype=None)\n" +
-                        "%5: f32[3] = aten::amax(self=%0, dim=[1], keepdim=false)\n" +
-                        "%6: i64[" + s + "] = aten::mul.Tensor(self=%1, other=%1)\n" +
-                        "%7: u8[" + s + "] = aten::add.Tensor(self=%2, other=%2, alpha=1)\n" +
-                        "%8: f32[" + s + ",3]{1," + s + "} = prim::view(base=%3, offset=0)\n" +
-                        "%9: f32[" + s + ",3] = aten::clone(self=%8, memory_format=None)\n" +
-                        "%10: f32[" + s + "] = aten::sum.dim_IntList(self=%3, dim=[0], keepdim=false, dtype=None)\n" +
-                        "return (%3, %4, %5, %6, %7, %9, %10)\n}"});
+    programs.push_back(
+        {"length " + s, "graph(%0: f32[3," + s + "], %1: i64[" + s + "], %2: u8[" + s + "]) {\n" + "%3: f32[3," + s +
+                            "] = aten::exp(self=%0)\n" +
+                            "%4: f32[3] = aten::sum.dim_IntList(self=%3, dim=[1], keepdim=false, dtype=None)\n" +
+                            "%5: f32[3] = aten::amax(self=%0, dim=[1], keepdim=false)\n" + "%6: i64[" + s +
+                            "] = aten::mul.Tensor(self=%1, other=%1)\n" + "%7: u8[" + s +
+                            "] = aten::add.Tensor(self=%2, other=%2, alpha=1)\n" + "%8: f32[" + s + ",3]{1," + s +
+                            "} = prim::view(base=%3, offset=0)\n" + "%9: f32[" + s +
+                            ",3] = aten::clone(self=%8, memory_format=None)\n" + "%10: f32[" + s +
+                            "] = aten::sum.dim_IntList(self=%3, dim=[0], keepdim=false, dtype=None)\n" +
+                            "return (%3, %4, %5, %6, %7, %9, %10)\n}"});
   }
   check(programs);
 }
@@ -143,7 +145,8 @@ TEST_CASE("scans") {
          %6: f16[6,9] = aten::cumsum(self=%2, dim=1, dtype=None)
          %7: f32[4,19] = aten::cumprod(self=%0, dim=0, dtype=None)
          return (%3, %4, %5, %6, %7)
-       })", 1e-3, 1e-3},
+       })",
+       1e-3, 1e-3},
   });
 }
 
@@ -176,12 +179,17 @@ TEST_CASE("views of views, windows, outputs that alias") {
          %3: f32[5,4] = aten::neg(self=%2)
          return (%3)
        })"},
-      {"bits of another dtype", R"(graph(%0: f32[6]) {
+      {"bits of another dtype",
+       R"(graph(%0: f32[6]) {
          %1: f32[6] = aten::exp(self=%0)
          %2: i32[6] = prim::view(base=%1, offset=0)
          %3: i32[6] = aten::bitwise_and.Scalar(self=%2, other=255)
          return (%3)
-       })", 1e-5, 1e-5, {}, 0},
+       })",
+       1e-5,
+       1e-5,
+       {},
+       0},
       {"strided inputs and outputs", R"(graph(%0: f32[4,6]{12,2}, %1: f32[4,6]{1,4}) {
          %2: f32[4,6]{1,4} = aten::add.Tensor(self=%0, other=%1, alpha=1)
          %3: f32[6,4] = prim::view(base=%2, offset=0)
@@ -212,13 +220,18 @@ TEST_CASE("views of views, windows, outputs that alias") {
 
 TEST_CASE("what is not lowered runs on the host, in order") {
   check({
-      {"integer product between kernels", R"(graph(%0: i64[3,3], %1: i64[3,3]) {
+      {"integer product between kernels",
+       R"(graph(%0: i64[3,3], %1: i64[3,3]) {
          %2: i64[3,3] = aten::add.Tensor(self=%0, other=%1, alpha=1)
          %3: i64[3,3]{1,3} = prim::view(base=%2, offset=0)
          %4: i64[3,3] = aten::mm(self=%2, mat2=%3)
          %5: i64[3,3] = aten::sub.Tensor(self=%4, other=%0, alpha=1)
          return (%5, %4)
-       })", 0, 0, {}, 1},
+       })",
+       0,
+       0,
+       {},
+       1},
   });
 }
 
@@ -294,12 +307,14 @@ TEST_CASE("long reductions to few results are cut in pieces") {
          %8: f32[] = aten::sqrt(self=%4)
          %9: f32[64,1030] = aten::div.Tensor(self=%0, other=%8)
          return (%4, %5, %6, %7, %9)
-       })", 1e-3, 1e-3},
+       })",
+       1e-3, 1e-3},
       {"channels", R"(graph(%0: f32[4,3,128,65]) {
          %1: f32[3] = aten::sum.dim_IntList(self=%0, dim=[0, 2, 3], keepdim=false, dtype=None)
          %2: f32[1,3,1,1] = aten::amin(self=%0, dim=[0, 2, 3], keepdim=true)
          return (%1, %2)
-       })", 1e-4, 1e-3},
+       })",
+       1e-4, 1e-3},
   });
 }
 

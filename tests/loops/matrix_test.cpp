@@ -40,20 +40,23 @@ TEST_CASE("products and their epilogues") {
          %15: f32[2,7,4,8] = aten::clone(self=%14, memory_format=None)
          return (%15)
        })"},
-      {"one row, one column, no depth", R"(graph(%0: f32[1,12], %1: f32[12,5], %2: f32[5,1], %3: f32[4,0], %4: f32[0,3], %5: f32[3]) {
+      {"one row, one column, no depth",
+       R"(graph(%0: f32[1,12], %1: f32[12,5], %2: f32[5,1], %3: f32[4,0], %4: f32[0,3], %5: f32[3]) {
          %6: f32[1,5] = aten::mm(self=%0, mat2=%1)
          %7: f32[1,1] = aten::mm(self=%6, mat2=%2)
          %8: f32[4,3] = aten::mm(self=%3, mat2=%4)
          %9: f32[4,3] = aten::add.Tensor(self=%8, other=%5, alpha=1)
          return (%6, %7, %9)
        })"},
-      {"f64, f16, bf16", R"(graph(%0: f64[5,6], %1: f64[6,7], %2: f16[5,6], %3: f16[6,7], %4: bf16[5,6], %5: bf16[6,7]) {
+      {"f64, f16, bf16",
+       R"(graph(%0: f64[5,6], %1: f64[6,7], %2: f16[5,6], %3: f16[6,7], %4: bf16[5,6], %5: bf16[6,7]) {
          %6: f64[5,7] = aten::mm(self=%0, mat2=%1)
          %7: f16[5,7] = aten::mm(self=%2, mat2=%3)
          %8: bf16[5,7] = aten::mm(self=%4, mat2=%5)
          %9: f16[5,7] = aten::relu(self=%7)
          return (%6, %7, %8, %9)
-       })", 2e-2, 2e-2},
+       })",
+       2e-2, 2e-2},
       {"backward of a linear layer", R"(graph(%0: f32[17,12], %1: f32[17,9], %2: f32[9,12]) {
          %3: f32[17,12] = aten::mm(self=%1, mat2=%2)
          %4: f32[9,17]{1,9} = prim::view(base=%1, offset=0)
@@ -78,7 +81,8 @@ TEST_CASE("what depends on parameters only is prepared once") {
     %9: f32[20,24] = prim::view(base=%0, offset=0)
     %10: f32[20,33] = aten::mm(self=%9, mat2=%3)
     return (%8, %10)
-  })", {.constant_inputs = {false, true, true}});
+  })",
+                          {.constant_inputs = {false, true, true}});
   batch.compile();
   CHECK(batch.emitted(i).prepared_bytes > 33 * 24 * 4);
   CHECK(batch.emitted(i).prepared_bytes < 2 * 64 * 24 * 4);  // both products read one packed matrix

@@ -10,19 +10,20 @@ namespace {
 
 using Names = std::vector<const char*>;
 
-const Names kFloatUnary = {"neg", "abs", "sign", "sgn", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt",
-                           "reciprocal", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh",
-                           "atanh", "erf", "erfc", "sigmoid", "relu", "floor", "ceil", "round", "trunc", "lgamma"};
-const Names kFloatBinary = {"add", "sub", "mul", "div", "remainder", "fmod", "pow", "maximum", "minimum", "fmax", "fmin",
-                            "atan2", "hypot", "copysign"};
+const Names kFloatUnary = {"neg",   "abs",     "sign", "sgn",   "exp",        "exp2",  "expm1", "log",   "log2",
+                           "log10", "log1p",   "sqrt", "rsqrt", "reciprocal", "sin",   "cos",   "tan",   "asin",
+                           "acos",  "atan",    "sinh", "cosh",  "tanh",       "asinh", "acosh", "atanh", "erf",
+                           "erfc",  "sigmoid", "relu", "floor", "ceil",       "round", "trunc", "lgamma"};
+const Names kFloatBinary = {"add",     "sub",     "mul",  "div",  "remainder", "fmod",  "pow",
+                            "maximum", "minimum", "fmax", "fmin", "atan2",     "hypot", "copysign"};
 const Names kIntUnary = {"neg", "abs", "sign", "relu", "floor", "round", "bitwise_not"};
 const Names kIntBinary = {"add", "sub", "mul", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"};
 const Names kCompare = {"eq", "ne", "lt", "le", "gt", "ge"};
 const Names kLogical = {"logical_and", "logical_or", "logical_xor"};
 
 std::string overload(const std::string& op) {
-  static const std::set<std::string> kPlain = {"maximum", "minimum", "fmax", "fmin", "atan2", "hypot", "nextafter",
-                                               "logical_and", "logical_or", "logical_xor"};
+  static const std::set<std::string> kPlain = {"maximum", "minimum",   "fmax",        "fmin",       "atan2",
+                                               "hypot",   "nextafter", "logical_and", "logical_or", "logical_xor"};
   return op == "pow" ? ".Tensor_Tensor" : kPlain.contains(op) ? "" : ".Tensor";
 }
 
@@ -41,7 +42,8 @@ struct Builder {
 std::vector<Program> programs(const std::string& t, const Names& unary, const Names& binary, double tolerance) {
   std::vector<Program> all;
   const std::string shape = "[3,21]";
-  const std::string head = "graph(%0: " + t + "[3,21], %1: " + t + "[21], %2: " + t + "[3,21]{1,3}, %3: " + t + "[3,1])";
+  const std::string head =
+      "graph(%0: " + t + "[3,21], %1: " + t + "[21], %2: " + t + "[3,21]{1,3}, %3: " + t + "[3,1])";
   Builder b;
   const auto flush = [&](const char* what) {
     if (!b.text.empty()) all.push_back({t + " " + what, b.graph(head), tolerance, tolerance});
@@ -70,7 +72,9 @@ std::vector<Program> programs(const std::string& t, const Names& unary, const Na
   b.op(t + shape, "aten::where.self(condition=%10, self=%0, other=%3)");
   b.op(t + shape, "aten::full(size=[3, 21], fill_value=1, dtype=" + t + ", layout=None, device=cpu, pin_memory=None)");
   for (const char* to : {"f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"})
-    if (t != to) b.op(to + shape, "aten::_to_copy(self=%0, dtype=" + std::string(to) + ", layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)");
+    if (t != to)
+      b.op(to + shape, "aten::_to_copy(self=%0, dtype=" + std::string(to) +
+                           ", layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)");
   flush("logic and casts");
   return all;
 }
@@ -100,7 +104,8 @@ TEST_CASE("pointwise halves round after every op") {
     %6: f16[40] = aten::add.Tensor(self=%5, other=%1, alpha=1)
     %7: f16[40] = aten::sub.Tensor(self=%6, other=%5, alpha=1)
     return (%4, %7)
-  })", 0, 0});
+  })",
+                 0, 0});
   check(all);
 }
 
@@ -151,7 +156,8 @@ TEST_CASE("numbers and powers") {
     %10: f32[50] = aten::div.Tensor_mode(self=%0, other=%1, rounding_mode="trunc")
     %11: f32[50] = aten::pow.Tensor_Scalar(self=%1, exponent=-2)
     return (%2, %3, %4, %5, %6, %7, %8, %9, %10, %11)
-  })", 1e-4, 1e-5}});
+  })",
+          1e-4, 1e-5}});
 }
 
 TEST_CASE("integer division: signs, and zero is an error") {

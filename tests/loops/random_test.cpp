@@ -28,7 +28,8 @@ class Generator {
     std::string head = "graph(";
     for (int i = 0; i < inputs; ++i) {
       std::vector<int64_t> sizes;
-      for (int d = pick(1, 3); d-- > 0;) sizes.push_back(sizes_[static_cast<size_t>(pick(0, static_cast<int>(sizes_.size()) - 1))]);
+      for (int d = pick(1, 3); d-- > 0;)
+        sizes.push_back(sizes_[static_cast<size_t>(pick(0, static_cast<int>(sizes_.size()) - 1))]);
       Type t = precast::ir::contiguous(Dtype::f32, sizes);
       if (sizes.size() == 2 && coin()) t.strides = {1, sizes[0]};
       values_.push_back({next_++, t, false});
@@ -37,7 +38,10 @@ class Generator {
     for (int n = pick(6, 18); n-- > 0;) step();
     std::string results;
     std::set<int> chosen;
-    for (int n = pick(1, 4); n-- > 0;) chosen.insert(values_[values_.size() - 1 - static_cast<size_t>(pick(0, std::min<int>(5, static_cast<int>(values_.size()) - 1)))].id);
+    for (int n = pick(1, 4); n-- > 0;)
+      chosen.insert(values_[values_.size() - 1 -
+                            static_cast<size_t>(pick(0, std::min<int>(5, static_cast<int>(values_.size()) - 1)))]
+                        .id);
     for (const int id : chosen) results += (results.empty() ? "%" : ", %") + std::to_string(id);
     return {name, head + ") {\n" + text_ + "return (" + results + ")\n}", 1e-3, 1e-3};
   }
@@ -53,7 +57,11 @@ class Generator {
 
   int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   bool coin() { return pick(0, 1) == 1; }
-  Value any() { return values_[values_.size() - 1 - static_cast<size_t>(std::min(pick(0, static_cast<int>(values_.size()) - 1), pick(0, static_cast<int>(values_.size()) - 1)))]; }
+  Value any() {
+    return values_[values_.size() - 1 -
+                   static_cast<size_t>(std::min(pick(0, static_cast<int>(values_.size()) - 1),
+                                                pick(0, static_cast<int>(values_.size()) - 1)))];
+  }
 
   Value emit(const Type& t, const std::string& call) {
     const Value v{next_++, t, true};
@@ -61,7 +69,9 @@ class Generator {
     values_.push_back(v);
     return v;
   }
-  Value emit(std::vector<int64_t> sizes, const std::string& call) { return emit(precast::ir::contiguous(Dtype::f32, std::move(sizes)), call); }
+  Value emit(std::vector<int64_t> sizes, const std::string& call) {
+    return emit(precast::ir::contiguous(Dtype::f32, std::move(sizes)), call);
+  }
   static std::string ref(const Value& v) { return "%" + std::to_string(v.id); }
 
   /// A window on the base of v.
@@ -83,7 +93,9 @@ class Generator {
         const char* ops[] = {"neg", "abs", "tanh", "relu", "sigmoid", "sin"};
         return void(emit(a.type.sizes, std::string("aten::") + ops[pick(0, 5)] + "(self=" + x + ")"));
       }
-      case 1: case 2: case 3: {  // broadcasting
+      case 1:
+      case 2:
+      case 3: {  // broadcasting
         for (int tries = 0; tries < 6; ++tries) {
           const Value b = any();
           std::vector<int64_t> sizes(std::max(a.type.sizes.size(), b.type.sizes.size()));
@@ -100,13 +112,15 @@ class Generator {
           if (!fits) continue;
           const char* ops[] = {"aten::add.Tensor", "aten::mul.Tensor", "aten::maximum", "aten::sub.Tensor"};
           const int k = pick(0, 3);
-          emit(sizes, std::string(ops[k]) + "(self=" + x + ", other=" + ref(b) + (k == 0 || k == 3 ? ", alpha=1)" : ")"));
+          emit(sizes,
+               std::string(ops[k]) + "(self=" + x + ", other=" + ref(b) + (k == 0 || k == 3 ? ", alpha=1)" : ")"));
           if (k == 1) emit(values_.back().type.sizes, "aten::tanh(self=" + ref(values_.back()) + ")");
           return;
         }
         return;
       }
-      case 4: case 5: {
+      case 4:
+      case 5: {
         if (rank == 0) return;
         std::vector<int64_t> dims, sizes = a.type.sizes, dropped;
         for (int d = 0; d < rank; ++d)
@@ -115,7 +129,8 @@ class Generator {
         const bool keep = coin();
         if (!keep) {
           for (int d = 0; d < rank; ++d)
-            if (std::find(dims.begin(), dims.end(), d) == dims.end()) dropped.push_back(a.type.sizes[static_cast<size_t>(d)]);
+            if (std::find(dims.begin(), dims.end(), d) == dims.end())
+              dropped.push_back(a.type.sizes[static_cast<size_t>(d)]);
           sizes = dropped;
         }
         const bool max = coin();
@@ -153,7 +168,8 @@ class Generator {
           }
         return void(view(a, precast::ir::contiguous(Dtype::f32, sizes), 0));
       }
-      case 9: return void(emit(a.type.sizes, "aten::clone(self=" + x + ", memory_format=None)"));
+      case 9:
+        return void(emit(a.type.sizes, "aten::clone(self=" + x + ", memory_format=None)"));
       case 10: {
         if (rank == 0) return;
         std::vector<int64_t> sizes = a.type.sizes;
@@ -169,7 +185,8 @@ class Generator {
         t.sizes[0] -= 1;
         const Value src = view(a, t, coin() ? a.type.strides[0] : 0);
         const Value moved = coin() ? emit(sizes, "aten::neg(self=" + ref(src) + ")") : src;
-        return void(emit(a.type, "prim::scatter(base=" + x + ", src=" + ref(moved) + ", offset=0, sizes=" + list(sizes) + ", strides=" + list(a.type.strides) + ")"));
+        return void(emit(a.type, "prim::scatter(base=" + x + ", src=" + ref(moved) +
+                                     ", offset=0, sizes=" + list(sizes) + ", strides=" + list(a.type.strides) + ")"));
       }
       case 12: {
         if (rank != 2 || a.type.sizes[0] > 60 || a.type.sizes[1] > 60) return;
@@ -184,8 +201,9 @@ class Generator {
         std::vector<int64_t> dims;
         for (int d = 0; d < rank; ++d)
           if (coin()) dims.push_back(d);
-        return void(emit(a.type.sizes, dims.empty() ? "aten::exp2(self=" + ref(emit(a.type.sizes, "aten::tanh(self=" + x + ")")) + ")"
-                                                    : "aten::flip(self=" + x + ", dims=" + list(dims) + ")"));
+        return void(emit(a.type.sizes,
+                         dims.empty() ? "aten::exp2(self=" + ref(emit(a.type.sizes, "aten::tanh(self=" + x + ")")) + ")"
+                                      : "aten::flip(self=" + x + ", dims=" + list(dims) + ")"));
       }
     }
   }

@@ -72,34 +72,56 @@ struct Tensor {
       return static_cast<Real>(v);
     };
     switch (t) {
-      case Dtype::u8: return as(uint8_t{});
-      case Dtype::b8: return as(uint8_t{}) != 0;
-      case Dtype::i8: return as(int8_t{});
-      case Dtype::i16: return as(int16_t{});
-      case Dtype::i32: return as(int32_t{});
-      case Dtype::i64: return as(int64_t{});
-      case Dtype::f32: return as(float{});
-      case Dtype::f64: return as(double{});
-      case Dtype::f16: return f16_value(static_cast<uint16_t>(as(uint16_t{})));
-      case Dtype::bf16: return from_bits(static_cast<uint32_t>(as(uint16_t{})) << 16);
-      default: throw std::runtime_error("reference: dtype");
+      case Dtype::u8:
+        return as(uint8_t{});
+      case Dtype::b8:
+        return as(uint8_t{}) != 0;
+      case Dtype::i8:
+        return as(int8_t{});
+      case Dtype::i16:
+        return as(int16_t{});
+      case Dtype::i32:
+        return as(int32_t{});
+      case Dtype::i64:
+        return as(int64_t{});
+      case Dtype::f32:
+        return as(float{});
+      case Dtype::f64:
+        return as(double{});
+      case Dtype::f16:
+        return f16_value(static_cast<uint16_t>(as(uint16_t{})));
+      case Dtype::bf16:
+        return from_bits(static_cast<uint32_t>(as(uint16_t{})) << 16);
+      default:
+        throw std::runtime_error("reference: dtype");
     }
   }
   void set(int64_t element, Real v) {
     char* p = bytes.data() + element * precast::ir::itemsize(type.dtype);
     const auto put = [&](auto x) { std::memcpy(p, &x, sizeof x); };
     switch (type.dtype) {
-      case Dtype::u8: return put(static_cast<uint8_t>(static_cast<int64_t>(v)));
-      case Dtype::b8: return put(static_cast<uint8_t>(v != 0));
-      case Dtype::i8: return put(static_cast<int8_t>(static_cast<int64_t>(v)));
-      case Dtype::i16: return put(static_cast<int16_t>(static_cast<int64_t>(v)));
-      case Dtype::i32: return put(static_cast<int32_t>(static_cast<int64_t>(v)));
-      case Dtype::i64: return put(static_cast<int64_t>(v));
-      case Dtype::f32: return put(static_cast<float>(v));
-      case Dtype::f64: return put(static_cast<double>(v));
-      case Dtype::f16: return put(f16_bits(static_cast<float>(v)));
-      case Dtype::bf16: return put(bf16_bits(static_cast<float>(v)));
-      default: throw std::runtime_error("reference: dtype");
+      case Dtype::u8:
+        return put(static_cast<uint8_t>(static_cast<int64_t>(v)));
+      case Dtype::b8:
+        return put(static_cast<uint8_t>(v != 0));
+      case Dtype::i8:
+        return put(static_cast<int8_t>(static_cast<int64_t>(v)));
+      case Dtype::i16:
+        return put(static_cast<int16_t>(static_cast<int64_t>(v)));
+      case Dtype::i32:
+        return put(static_cast<int32_t>(static_cast<int64_t>(v)));
+      case Dtype::i64:
+        return put(static_cast<int64_t>(v));
+      case Dtype::f32:
+        return put(static_cast<float>(v));
+      case Dtype::f64:
+        return put(static_cast<double>(v));
+      case Dtype::f16:
+        return put(f16_bits(static_cast<float>(v)));
+      case Dtype::bf16:
+        return put(bf16_bits(static_cast<float>(v)));
+      default:
+        throw std::runtime_error("reference: dtype");
     }
   }
 };
@@ -189,7 +211,10 @@ class Interpreter {
 
   Real unary(const std::string& f, Dtype d, Real x) {
     const auto y = static_cast<double>(x);
-    if (f == "neg") return d == Dtype::i64 ? static_cast<Real>(static_cast<int64_t>(0 - static_cast<uint64_t>(static_cast<int64_t>(x)))) : -x;
+    if (f == "neg")
+      return d == Dtype::i64
+                 ? static_cast<Real>(static_cast<int64_t>(0 - static_cast<uint64_t>(static_cast<int64_t>(x))))
+                 : -x;
     if (f == "abs") return x < 0 ? unary("neg", d, x) : std::fabs(x);
     if (f == "sign" || f == "sgn") return x > 0 ? 1 : x < 0 ? -1 : 0;
     if (f == "relu") return x < 0 ? 0 : x;
@@ -199,16 +224,18 @@ class Interpreter {
     if (f == "isnan") return std::isnan(y);
     if (f == "isinf") return std::isinf(y);
     if (f == "logical_not") return x == 0;
-    if (f == "bitwise_not") return d == Dtype::b8 ? static_cast<Real>(x == 0) : static_cast<Real>(~static_cast<int64_t>(x));
+    if (f == "bitwise_not")
+      return d == Dtype::b8 ? static_cast<Real>(x == 0) : static_cast<Real>(~static_cast<int64_t>(x));
     if (f == "round") return precast::ir::is_float(d) ? std::nearbyint(y) : x;
     if (!precast::ir::is_float(d)) return x;  // floor, ceil, trunc of integers
     static const std::map<std::string, double (*)(double)> table = {
-        {"exp", std::exp},   {"exp2", std::exp2},   {"expm1", std::expm1}, {"log", std::log},     {"log2", std::log2},
-        {"log10", std::log10}, {"log1p", std::log1p}, {"sqrt", std::sqrt},   {"sin", std::sin},     {"cos", std::cos},
-        {"tan", std::tan},   {"asin", std::asin},   {"acos", std::acos},   {"atan", std::atan},   {"sinh", std::sinh},
-        {"cosh", std::cosh}, {"tanh", std::tanh},   {"asinh", std::asinh}, {"acosh", std::acosh}, {"atanh", std::atanh},
-        {"erf", std::erf},   {"erfc", std::erfc},   {"floor", std::floor}, {"ceil", std::ceil},   {"trunc", std::trunc},
-        {"lgamma", std::lgamma}};
+        {"exp", std::exp},     {"exp2", std::exp2},    {"expm1", std::expm1}, {"log", std::log},
+        {"log2", std::log2},   {"log10", std::log10},  {"log1p", std::log1p}, {"sqrt", std::sqrt},
+        {"sin", std::sin},     {"cos", std::cos},      {"tan", std::tan},     {"asin", std::asin},
+        {"acos", std::acos},   {"atan", std::atan},    {"sinh", std::sinh},   {"cosh", std::cosh},
+        {"tanh", std::tanh},   {"asinh", std::asinh},  {"acosh", std::acosh}, {"atanh", std::atanh},
+        {"erf", std::erf},     {"erfc", std::erfc},    {"floor", std::floor}, {"ceil", std::ceil},
+        {"trunc", std::trunc}, {"lgamma", std::lgamma}};
     return table.at(f)(y);
   }
 
@@ -394,7 +421,8 @@ class Interpreter {
       fill([&](const Index& i) {
         Index j = i;
         const Index k = op == "gather" ? i : Index{i[static_cast<size_t>(d)]};
-        j[static_cast<size_t>(d)] = bound(static_cast<int64_t>(at(index, k)), x.type.sizes[static_cast<size_t>(d)], false);
+        j[static_cast<size_t>(d)] =
+            bound(static_cast<int64_t>(at(index, k)), x.type.sizes[static_cast<size_t>(d)], false);
         return at(x, j);
       });
     } else if (op == "embedding") {
@@ -422,12 +450,19 @@ class Interpreter {
       each(whole ? t(n, "source").type.sizes : index.type.sizes, [&](const Index& i) {
         Index j = i;
         const Index k = whole ? Index{i[static_cast<size_t>(d)]} : i;
-        j[static_cast<size_t>(d)] = bound(static_cast<int64_t>(at(index, k)), type.sizes[static_cast<size_t>(d)], false);
+        j[static_cast<size_t>(d)] =
+            bound(static_cast<int64_t>(at(index, k)), type.sizes[static_cast<size_t>(d)], false);
         const int64_t o = offset(type, j);
         const Real v = whole ? at(t(n, "source"), i) : is_tensor(n, "src") ? at(t(n, "src"), i) : num(n, "value");
-        const std::string how = op == "scatter_reduce" ? std::get<std::string>(*n.find("reduce")) : op == "scatter" ? "none" : "sum";
+        const std::string how = op == "scatter_reduce" ? std::get<std::string>(*n.find("reduce"))
+                                : op == "scatter"      ? "none"
+                                                       : "sum";
         const Real old = out.get(o);
-        out.set(o, how == "none" ? v : how == "sum" ? old + v : how == "prod" ? old * v : how == "amax" ? std::max(old, v) : std::min(old, v));
+        out.set(o, how == "none"   ? v
+                   : how == "sum"  ? old + v
+                   : how == "prod" ? old * v
+                   : how == "amax" ? std::max(old, v)
+                                   : std::min(old, v));
       });
     } else if (op == "embedding_dense_backward") {
       const Tensor &grad = t(n, "grad_output"), &index = t(n, "indices");
@@ -462,7 +497,8 @@ class Interpreter {
     } else if (op == "flip") {
       fill([&](const Index& i) {
         Index j = i;
-        for (const int64_t d : list(n, "dims")) j[static_cast<size_t>(d)] = type.sizes[static_cast<size_t>(d)] - 1 - i[static_cast<size_t>(d)];
+        for (const int64_t d : list(n, "dims"))
+          j[static_cast<size_t>(d)] = type.sizes[static_cast<size_t>(d)] - 1 - i[static_cast<size_t>(d)];
         return at(t(n, "self"), j);
       });
     } else if (op == "roll") {
@@ -544,7 +580,8 @@ class Interpreter {
     Index j;
     size_t next = 0;
     for (size_t d = 0; d < self.sizes.size(); ++d)
-      j.push_back(a.indices[d] ? bound(static_cast<int64_t>(broadcast(*a.indices[d], inside)), self.sizes[d], true) : rest[next++]);
+      j.push_back(a.indices[d] ? bound(static_cast<int64_t>(broadcast(*a.indices[d], inside)), self.sizes[d], true)
+                               : rest[next++]);
     return j;
   }
 
