@@ -39,7 +39,7 @@ struct Options {
   bool verify = true;        // replay the graph on the inputs as they were, and compare
   bool seal_inputs = false;  // raw access to inputs inside fn is an error (never with other threads on them)
   /// Computes an op with others, which are recorded in its place; false: it does not, and left the stack alone.
-  std::function<bool(const std::string& op, std::vector<c10::IValue>& stack)> decompose;
+  std::function<bool(const std::string& op, std::vector<c10::IValue>& stack)> decompose{};
 };
 
 struct Recording {
