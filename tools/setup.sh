@@ -37,8 +37,8 @@ torch_of() {
 torch_in_venv() {  # venv folder, version
   if [ -z "$(torch_of "$1/bin/python3")" ]; then
     say "installing LibTorch $2 into $1 (from PyPI's torch; some minutes and GB)"
-    [ -x "$1/bin/pip" ] || python3 -m venv "$1" >&2
-    "$1/bin/pip" install --progress-bar off "torch==$2" numpy >&2
+    python3 -m venv "$1" >&2 && "$1/bin/python3" -m pip install --progress-bar off "torch==$2" numpy >&2 ||
+      { say "that failed; remove $1 and try again, or set TORCH_DIR"; return 1; }
   fi
   torch_of "$1/bin/python3"
 }
@@ -50,6 +50,6 @@ elif [ -n "${TORCH_DIR:-}" ]; then
   torch=$TORCH_DIR
 else
   torch=$(torch_of python3)
-  [ -n "$torch" ] || torch=$(torch_in_venv "$PWD/.venv" "$default_torch")
+  if [ -z "$torch" ]; then torch=$(torch_in_venv "$PWD/.venv" "$default_torch"); fi
 fi
 echo "$torch"
