@@ -21,9 +21,8 @@ struct Ref {
 };
 
 /// The value of one argument. monostate is None. A scalar keeps its kind: 1, 1.0 and true differ.
-using Attr = std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string,
-                          Dtype, Device, Ref, std::vector<Ref>, std::vector<int64_t>,
-                          std::vector<double>, std::vector<bool>>;
+using Attr = std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, Dtype, Device, Ref,
+                          std::vector<Ref>, std::vector<int64_t>, std::vector<double>, std::vector<bool>>;
 
 struct Arg {
   std::string name;  // the schema's name

@@ -50,15 +50,17 @@ class Parser {
     size_t line = 1, start = 0;
     for (size_t i = 0; i < at_ && i < text_.size(); ++i)
       if (text_[i] == '\n') ++line, start = i + 1;
-    throw PrecompileError("graph text, line " + std::to_string(line) + ", column " +
-                          std::to_string(at_ - start + 1) + ": " + message);
+    throw PrecompileError("graph text, line " + std::to_string(line) + ", column " + std::to_string(at_ - start + 1) +
+                          ": " + message);
   }
   [[noreturn]] void fail(const std::string& expected) const {
     std::string found;
     for (size_t i = at_; i < text_.size() && found.size() < 16 && text_[i] >= ' ' && text_[i] < 127; ++i)
       found += text_[i];
-    if (at_ >= text_.size()) found = "the end of the text";
-    else found = found.empty() ? "an unprintable byte" : "'" + found + "'";
+    if (at_ >= text_.size())
+      found = "the end of the text";
+    else
+      found = found.empty() ? "an unprintable byte" : "'" + found + "'";
     fail_with("expected " + expected + ", found " + found);
   }
 
@@ -134,8 +136,10 @@ class Parser {
     bool negative = at_ < text_.size() && text_[at_] == '-';
     if (negative) ++at_;
     double v = 0;
-    if (try_word("inf")) v = std::numeric_limits<double>::infinity();
-    else if (try_word("nan")) v = std::numeric_limits<double>::quiet_NaN();
+    if (try_word("inf"))
+      v = std::numeric_limits<double>::infinity();
+    else if (try_word("nan"))
+      v = std::numeric_limits<double>::quiet_NaN();
     else {
       if (at_ >= text_.size() || !is_digit(text_[at_])) fail("a number");
       auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
@@ -346,11 +350,16 @@ class Parser {
   }
   Attr empty_list(std::string_view kind) {
     Attr a;
-    if (kind == "Tensor") a = std::vector<Ref>{};
-    else if (kind == "int") a = std::vector<int64_t>{};
-    else if (kind == "float") a = std::vector<double>{};
-    else if (kind == "bool") a = std::vector<bool>{};
-    else fail("Tensor[], int[], float[] or bool[]");
+    if (kind == "Tensor")
+      a = std::vector<Ref>{};
+    else if (kind == "int")
+      a = std::vector<int64_t>{};
+    else if (kind == "float")
+      a = std::vector<double>{};
+    else if (kind == "bool")
+      a = std::vector<bool>{};
+    else
+      fail("Tensor[], int[], float[] or bool[]");
     at_ += kind.size();
     expect('[');
     expect(']');

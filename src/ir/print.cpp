@@ -19,10 +19,14 @@ std::string quoted(std::string_view text) {
   for (char c : text) {
     constexpr char kHex[] = "0123456789abcdef";
     auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') s += {'\\', c};
-    else if (c == '\n') s += "\\n";
-    else if (u < 0x20 || u == 0x7f) s += {'\\', 'x', kHex[u >> 4], kHex[u & 15]};
-    else s += c;
+    if (c == '"' || c == '\\')
+      s += {'\\', c};
+    else if (c == '\n')
+      s += "\\n";
+    else if (u < 0x20 || u == 0x7f)
+      s += {'\\', 'x', kHex[u >> 4], kHex[u & 15]};
+    else
+      s += c;
   }
   return s + '"';
 }
@@ -78,8 +82,7 @@ class Printer {
   }
 
   std::string out(const Out& o) const {
-    if (o.is_list)
-      return "(" + joined(o.list, [&](Ref r) { return r.id == kNoValue ? "_" : definition(r.id); }) + ")";
+    if (o.is_list) return "(" + joined(o.list, [&](Ref r) { return r.id == kNoValue ? "_" : definition(r.id); }) + ")";
     if (o.id != kNoValue) return definition(o.id);
     if (std::holds_alternative<std::monostate>(o.expect)) return "_";
     return "[" + std::visit([&](const auto& v) { return attr(v, Node{}, 0); }, o.expect) + "]";
@@ -95,9 +98,7 @@ class Printer {
   std::string attr(const std::string& v, const Node&, int) const { return quoted(v); }
   std::string attr(Dtype v, const Node&, int) const { return std::string(name(v)); }
   std::string attr(Device v, const Node&, int) const { return name(v); }
-  std::string attr(Ref v, const Node& n, int a) const {
-    return v.id == kNoValue ? "undefined" : operand(v, n, {a, 0});
-  }
+  std::string attr(Ref v, const Node& n, int a) const { return v.id == kNoValue ? "undefined" : operand(v, n, {a, 0}); }
   std::string attr(const std::vector<Ref>& v, const Node& n, int a) const {
     if (v.empty()) return "Tensor[]";
     int i = 0;

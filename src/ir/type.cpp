@@ -13,17 +13,17 @@ struct DtypeRow {
   int itemsize;
 };
 constexpr DtypeRow kDtypes[] = {
-    {Dtype::u8, "u8", 1},   {Dtype::i8, "i8", 1},   {Dtype::i16, "i16", 2}, {Dtype::i32, "i32", 4},
-    {Dtype::i64, "i64", 8}, {Dtype::f16, "f16", 2}, {Dtype::f32, "f32", 4}, {Dtype::f64, "f64", 8},
-    {Dtype::c32, "c32", 4}, {Dtype::c64, "c64", 8}, {Dtype::c128, "c128", 16}, {Dtype::b8, "bool", 1},
-    {Dtype::bf16, "bf16", 2}, {Dtype::u16, "u16", 2}, {Dtype::u32, "u32", 4}, {Dtype::u64, "u64", 8},
+    {Dtype::u8, "u8", 1},     {Dtype::i8, "i8", 1},   {Dtype::i16, "i16", 2},    {Dtype::i32, "i32", 4},
+    {Dtype::i64, "i64", 8},   {Dtype::f16, "f16", 2}, {Dtype::f32, "f32", 4},    {Dtype::f64, "f64", 8},
+    {Dtype::c32, "c32", 4},   {Dtype::c64, "c64", 8}, {Dtype::c128, "c128", 16}, {Dtype::b8, "bool", 1},
+    {Dtype::bf16, "bf16", 2}, {Dtype::u16, "u16", 2}, {Dtype::u32, "u32", 4},    {Dtype::u64, "u64", 8},
 };
 // Dtypes without a name here (quantized, float8, bits): one byte, but for these two.
 constexpr int kQInt32 = 14, kBits16 = 22;
 
 constexpr std::array<std::string_view, 21> kDevices = {
-    "cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",  "fpga",  "maia", "xla", "vulkan",
-    "metal", "xpu", "mps",   "meta",   "hpu",    "ve",    "lazy", "ipu",   "mtia", "privateuseone"};
+    "cpu",   "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",  "fpga", "maia", "xla",          "vulkan",
+    "metal", "xpu",  "mps",    "meta",   "hpu",    "ve",    "lazy", "ipu",  "mtia", "privateuseone"};
 
 const DtypeRow* row(Dtype d) {
   for (const DtypeRow& r : kDtypes)
@@ -71,9 +71,7 @@ int itemsize(Dtype d) {
 
 bool is_float(Dtype d) { return d == Dtype::f16 || d == Dtype::f32 || d == Dtype::f64 || d == Dtype::bf16; }
 bool is_complex(Dtype d) { return d == Dtype::c32 || d == Dtype::c64 || d == Dtype::c128; }
-bool is_integral(Dtype d) {
-  return (d >= Dtype::u8 && d <= Dtype::i64) || (d >= Dtype::u16 && d <= Dtype::u64);
-}
+bool is_integral(Dtype d) { return (d >= Dtype::u8 && d <= Dtype::i64) || (d >= Dtype::u16 && d <= Dtype::u64); }
 
 std::string name(Device d) {
   std::string s = d.type >= 0 && static_cast<size_t>(d.type) < kDevices.size()

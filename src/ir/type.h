@@ -10,8 +10,22 @@
 namespace precast::ir {
 
 enum class Dtype : int8_t {
-  u8 = 0, i8 = 1, i16 = 2, i32 = 3, i64 = 4, f16 = 5, f32 = 6, f64 = 7,
-  c32 = 8, c64 = 9, c128 = 10, b8 = 11, bf16 = 15, u16 = 27, u32 = 28, u64 = 29,
+  u8 = 0,
+  i8 = 1,
+  i16 = 2,
+  i32 = 3,
+  i64 = 4,
+  f16 = 5,
+  f32 = 6,
+  f64 = 7,
+  c32 = 8,
+  c64 = 9,
+  c128 = 10,
+  b8 = 11,
+  bf16 = 15,
+  u16 = 27,
+  u32 = 28,
+  u64 = 29,
 };
 
 /// "f32", "bool", "c64" (complex of two f32), ...; "dtype<N>" for one precast does not know.
@@ -19,9 +33,9 @@ std::string_view name(Dtype);
 /// Inverse of name(); nothing when the text names no dtype.
 std::optional<Dtype> dtype_from_name(std::string_view);
 int itemsize(Dtype);
-bool is_float(Dtype);    // f16, bf16, f32, f64
+bool is_float(Dtype);  // f16, bf16, f32, f64
 bool is_complex(Dtype);
-bool is_integral(Dtype); // integers, not bool
+bool is_integral(Dtype);  // integers, not bool
 
 /// Numbers equal c10::DeviceType; index -1 means "the current one".
 struct Device {

@@ -39,9 +39,7 @@ bool tanh_form(Op& op) { return op.given("approximate") && op.text("approximate"
 
 void gelu(Op& op) {
   if (tanh_form(op))
-    return forward(op, [](Val x) {
-      return 0.5 * x * (1.0 + tanh(kSqrtTwoOverPi * (x + kCubic * cube(x))));
-    });
+    return forward(op, [](Val x) { return 0.5 * x * (1.0 + tanh(kSqrtTwoOverPi * (x + kCubic * cube(x)))); });
   forward(op, [](Val x) { return x * 0.5 * (1.0 + erf(x * kSqrtHalf)); });
 }
 
@@ -176,17 +174,13 @@ void hardsigmoid(Op& op) {
   forward(op, [](Val x) { return relu6_shifted(x) / 6.0; });
 }
 void hardsigmoid_backward(Op& op) {
-  backward(op, "self", [](Val g, Val x) {
-    return where(logical_and(gt(x, -3.0), lt(x, 3.0)), g * (1.0 / 6.0), 0.0);
-  });
+  backward(op, "self", [](Val g, Val x) { return where(logical_and(gt(x, -3.0), lt(x, 3.0)), g * (1.0 / 6.0), 0.0); });
 }
 void hardswish(Op& op) {
   forward(op, [](Val x) { return x * relu6_shifted(x) / 6.0; });
 }
 void hardswish_backward(Op& op) {
-  backward(op, "self", [](Val g, Val x) {
-    return where(le(x, -3.0), 0.0, where(ge(x, 3.0), g, g * (x / 3.0 + 0.5)));
-  });
+  backward(op, "self", [](Val g, Val x) { return where(le(x, -3.0), 0.0, where(ge(x, 3.0), g, g * (x / 3.0 + 0.5))); });
 }
 
 Val within(Val x, double lambda) { return logical_and(ge(x, -lambda), le(x, lambda)); }
@@ -228,20 +222,39 @@ void glu_backward(Op& op) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::gelu", gelu}, {"aten::gelu_backward", gelu_backward}, {"aten::silu", silu},
-    {"aten::silu_backward", silu_backward}, {"aten::sigmoid_backward", sigmoid_backward},
-    {"aten::tanh_backward", tanh_backward}, {"aten::mish", mish}, {"aten::mish_backward", mish_backward},
-    {"aten::softplus", softplus}, {"aten::softplus_backward", softplus_backward},
-    {"aten::log_sigmoid_forward", log_sigmoid}, {"aten::log_sigmoid_backward", log_sigmoid_backward},
-    {"aten::threshold", threshold}, {"aten::threshold_backward", threshold_backward},
-    {"aten::leaky_relu", leaky_relu}, {"aten::leaky_relu_backward", leaky_relu_backward},
-    {"aten::_prelu_kernel", prelu}, {"aten::_prelu_kernel_backward", prelu_backward}, {"aten::elu", elu},
-    {"aten::celu", celu}, {"aten::elu_backward", elu_backward}, {"aten::hardtanh", hardtanh},
-    {"aten::hardtanh_backward", hardtanh_backward}, {"aten::hardsigmoid", hardsigmoid},
-    {"aten::hardsigmoid_backward", hardsigmoid_backward}, {"aten::hardswish", hardswish},
-    {"aten::hardswish_backward", hardswish_backward}, {"aten::hardshrink", hardshrink},
-    {"aten::hardshrink_backward", hardshrink_backward}, {"aten::softshrink", softshrink},
-    {"aten::softshrink_backward", softshrink_backward}, {"aten::glu", glu}, {"aten::glu_backward", glu_backward},
+    {"aten::gelu", gelu},
+    {"aten::gelu_backward", gelu_backward},
+    {"aten::silu", silu},
+    {"aten::silu_backward", silu_backward},
+    {"aten::sigmoid_backward", sigmoid_backward},
+    {"aten::tanh_backward", tanh_backward},
+    {"aten::mish", mish},
+    {"aten::mish_backward", mish_backward},
+    {"aten::softplus", softplus},
+    {"aten::softplus_backward", softplus_backward},
+    {"aten::log_sigmoid_forward", log_sigmoid},
+    {"aten::log_sigmoid_backward", log_sigmoid_backward},
+    {"aten::threshold", threshold},
+    {"aten::threshold_backward", threshold_backward},
+    {"aten::leaky_relu", leaky_relu},
+    {"aten::leaky_relu_backward", leaky_relu_backward},
+    {"aten::_prelu_kernel", prelu},
+    {"aten::_prelu_kernel_backward", prelu_backward},
+    {"aten::elu", elu},
+    {"aten::celu", celu},
+    {"aten::elu_backward", elu_backward},
+    {"aten::hardtanh", hardtanh},
+    {"aten::hardtanh_backward", hardtanh_backward},
+    {"aten::hardsigmoid", hardsigmoid},
+    {"aten::hardsigmoid_backward", hardsigmoid_backward},
+    {"aten::hardswish", hardswish},
+    {"aten::hardswish_backward", hardswish_backward},
+    {"aten::hardshrink", hardshrink},
+    {"aten::hardshrink_backward", hardshrink_backward},
+    {"aten::softshrink", softshrink},
+    {"aten::softshrink_backward", softshrink_backward},
+    {"aten::glu", glu},
+    {"aten::glu_backward", glu_backward},
 };
 
 }  // namespace

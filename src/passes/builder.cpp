@@ -20,9 +20,8 @@ std::string aten(std::string_view op) { return "aten::" + std::string(op); }
 std::string_view base_name(std::string_view op) { return op.substr(0, op.find('.')); }
 
 bool gives_bool(std::string_view op) {
-  static constexpr std::string_view kNames[] = {"eq",    "ne",    "lt",          "le",         "gt",          "ge",
-                                                "isnan", "isinf", "logical_and", "logical_or", "logical_xor",
-                                                "logical_not"};
+  static constexpr std::string_view kNames[] = {
+      "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "logical_and", "logical_or", "logical_xor", "logical_not"};
   return std::ranges::find(kNames, base_name(op)) != std::end(kNames);
 }
 
@@ -66,15 +65,24 @@ Val Builder::pointwise(std::string op, std::vector<Arg> args, const std::vector<
 
 Val Builder::full(const Dims& sizes, Number n, Dtype d) {
   return emit("aten::full",
-              {{"size", sizes}, {"fill_value", n.in(d)}, {"dtype", d}, {"layout", {}}, {"device", ir::Device{}},
+              {{"size", sizes},
+               {"fill_value", n.in(d)},
+               {"dtype", d},
+               {"layout", {}},
+               {"device", ir::Device{}},
                {"pin_memory", {}}},
               ir::contiguous(d, sizes));
 }
 
 Val Builder::arange(int64_t end, Dtype d) {
   return emit("aten::arange.start_step",
-              {{"start", int64_t{0}}, {"end", end}, {"step", int64_t{1}}, {"dtype", d}, {"layout", {}},
-               {"device", ir::Device{}}, {"pin_memory", {}}},
+              {{"start", int64_t{0}},
+               {"end", end},
+               {"step", int64_t{1}},
+               {"dtype", d},
+               {"layout", {}},
+               {"device", ir::Device{}},
+               {"pin_memory", {}}},
               ir::contiguous(d, {end}));
 }
 
@@ -92,8 +100,13 @@ Val unary(std::string_view name, Val x) {
 Val cast(Val x, Dtype d) {
   if (x.dtype() == d) return x;
   return x.b->emit("aten::_to_copy",
-                   {{"self", ref(x)}, {"dtype", d}, {"layout", {}}, {"device", {}}, {"pin_memory", {}},
-                    {"non_blocking", false}, {"memory_format", {}}},
+                   {{"self", ref(x)},
+                    {"dtype", d},
+                    {"layout", {}},
+                    {"device", {}},
+                    {"pin_memory", {}},
+                    {"non_blocking", false},
+                    {"memory_format", {}}},
                    {.dtype = d, .sizes = x.sizes(), .strides = preserved_strides(x.type())});
 }
 
@@ -183,8 +196,10 @@ namespace {
 Type reduced(const Type& t, const Dims& dims, bool keepdim, Dtype result) {
   Dims sizes;
   for (int64_t d = 0; d < t.dim(); ++d) {
-    if (std::ranges::find(dims, d) == dims.end()) sizes.push_back(t.sizes[static_cast<size_t>(d)]);
-    else if (keepdim) sizes.push_back(1);
+    if (std::ranges::find(dims, d) == dims.end())
+      sizes.push_back(t.sizes[static_cast<size_t>(d)]);
+    else if (keepdim)
+      sizes.push_back(1);
   }
   return ir::contiguous(result, std::move(sizes));
 }
@@ -225,8 +240,9 @@ Val mm(Val x, Val y) {
 }
 
 Val bmm(Val x, Val y) {
-  PRECAST_CHECK(x.dtype() == y.dtype() && x.dim() == 3 && y.dim() == 3 && x.size(0) == y.size(0) &&
-                    x.size(2) == y.size(1), "bmm");
+  PRECAST_CHECK(
+      x.dtype() == y.dtype() && x.dim() == 3 && y.dim() == 3 && x.size(0) == y.size(0) && x.size(2) == y.size(1),
+      "bmm");
   return x.b->emit("aten::bmm", {{"self", ref(x)}, {"mat2", ref(y)}},
                    ir::contiguous(x.dtype(), {x.size(0), x.size(1), y.size(2)}));
 }

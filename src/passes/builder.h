@@ -76,8 +76,8 @@ Val isnan(Val);
 Val logical_not(Val);
 
 // Two operands of one dtype, or one and a number.
-Val binary(std::string_view op, Val, Val);             // "add.Tensor", "maximum"; comparisons give bool
-Val binary_number(std::string_view op, Val, Number);   // "add.Scalar"
+Val binary(std::string_view op, Val, Val);            // "add.Tensor", "maximum"; comparisons give bool
+Val binary_number(std::string_view op, Val, Number);  // "add.Scalar"
 Val div_mode(Val, Val, const char* rounding_mode);
 Val operator+(Val, Val);
 Val operator-(Val, Val);

@@ -41,8 +41,10 @@ Val expand(Val x, const Dims& sizes) {
   t.strides.assign(sizes.size(), 0);
   for (size_t i = 0; i < old; ++i) {
     size_t d = sizes.size() - old + i;
-    if (x.sizes()[i] == sizes[d]) t.strides[d] = x.type().strides[i];
-    else if (x.sizes()[i] != 1) decline("a value does not broadcast to the size it is written to");
+    if (x.sizes()[i] == sizes[d])
+      t.strides[d] = x.type().strides[i];
+    else if (x.sizes()[i] != 1)
+      decline("a value does not broadcast to the size it is written to");
   }
   return x.b->view(x, std::move(t));
 }
@@ -91,10 +93,10 @@ Val slice(Val x, int64_t d, int64_t start, int64_t length, int64_t step) {
 
 Val scatter_window(Val base, Val src, int64_t offset, const Dims& strides) {
   PRECAST_CHECK(src.dtype() == base.dtype(), "a window takes its base's dtype");
-  return base.b->emit("prim::scatter",
-                      {{"base", ref(base)}, {"src", ref(src)}, {"offset", offset}, {"sizes", src.sizes()},
-                       {"strides", strides}},
-                      base.type());
+  return base.b->emit(
+      "prim::scatter",
+      {{"base", ref(base)}, {"src", ref(src)}, {"offset", offset}, {"sizes", src.sizes()}, {"strides", strides}},
+      base.type());
 }
 
 Val cat(const std::vector<Val>& parts, int64_t d) {

@@ -9,14 +9,14 @@ namespace precast::passes {
 namespace {
 
 using ir::Graph;
+using ir::kNoValue;
 using ir::Node;
 using ir::ValueId;
-using ir::kNoValue;
 
 // Ops that draw random numbers, by parts of their names; too many only keep a node longer.
 bool may_be_random(std::string_view op) {
   static constexpr std::string_view kParts[] = {
-      "rand",   "bernoulli", "normal",  "uniform",  "dropout", "exponential", "geometric", "cauchy",   "multinomial",
+      "rand",   "bernoulli", "normal",   "uniform", "dropout", "exponential", "geometric", "cauchy",    "multinomial",
       "random", "poisson",   "binomial", "rrelu",   "gamma",   "dirichlet",   "attention", "fractional"};
   return std::ranges::any_of(kParts, [&](std::string_view part) { return op.find(part) != op.npos; });
 }
@@ -24,8 +24,8 @@ bool may_be_random(std::string_view op) {
 bool has_effect(const Node& n) {
   if (core_family(n.op)) return false;
   if (!n.op.starts_with("aten::") || may_be_random(n.op) || n.op.find("assert") != n.op.npos) return true;
-  return std::ranges::any_of(
-      n.outs, [](const ir::Out& o) { return !std::holds_alternative<std::monostate>(o.expect); });
+  return std::ranges::any_of(n.outs,
+                             [](const ir::Out& o) { return !std::holds_alternative<std::monostate>(o.expect); });
 }
 
 }  // namespace
@@ -66,8 +66,8 @@ void drop_dead_nodes(Graph& g) {
   for (size_t i = g.nodes.size(); i-- > 0;) {
     Node& n = g.nodes[i];
     auto defined = ir::defined_values(n);
-    bool alive = has_effect(n) ||
-                 std::ranges::any_of(defined, [&](ValueId id) { return used[static_cast<size_t>(id)]; });
+    bool alive =
+        has_effect(n) || std::ranges::any_of(defined, [&](ValueId id) { return used[static_cast<size_t>(id)]; });
     if (!alive) continue;
     ir::for_each_operand(n, [&](ir::Slot, ValueId id) { use(id); });
     for (const ir::Shared& s : n.shared) use(s.base);

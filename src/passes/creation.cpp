@@ -20,8 +20,14 @@ void arange(Op& op) {
   Number start = op.given("start") ? op.number("start") : Number(0), end = op.number("end");
   Number step = op.given("step") ? op.number("step") : Number(1);
   op.result(0, op.b.emit("aten::arange.start_step",
-                         {{"start", start.in(t.dtype)}, {"end", end.in(t.dtype)}, {"step", step.in(t.dtype)},
-                          {"dtype", t.dtype}, {"layout", {}}, {"device", ir::Device{}}, {"pin_memory", {}}}, t));
+                         {{"start", start.in(t.dtype)},
+                          {"end", end.in(t.dtype)},
+                          {"step", step.in(t.dtype)},
+                          {"dtype", t.dtype},
+                          {"layout", {}},
+                          {"device", ir::Device{}},
+                          {"pin_memory", {}}},
+                         t));
 }
 
 void eye(Op& op) {
@@ -32,13 +38,27 @@ void eye(Op& op) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::zeros", zeros}, {"aten::zeros_like", zeros}, {"aten::new_zeros", zeros},
+    {"aten::zeros", zeros},
+    {"aten::zeros_like", zeros},
+    {"aten::new_zeros", zeros},
     {"aten::empty.memory_format", zeros},
-    {"aten::empty_like", zeros}, {"aten::empty_strided", zeros}, {"aten::new_empty", zeros},
-    {"aten::new_empty_strided", zeros}, {"aten::_efficientzerotensor", zeros}, {"aten::ones", ones},
-    {"aten::ones_like", ones}, {"aten::new_ones", ones}, {"aten::full", full}, {"aten::full_like", full},
-    {"aten::new_full", full}, {"aten::scalar_tensor", scalar}, {"aten::arange", arange}, {"aten::arange.start", arange},
-    {"aten::arange.start_step", arange}, {"aten::eye", eye}, {"aten::eye.m", eye},
+    {"aten::empty_like", zeros},
+    {"aten::empty_strided", zeros},
+    {"aten::new_empty", zeros},
+    {"aten::new_empty_strided", zeros},
+    {"aten::_efficientzerotensor", zeros},
+    {"aten::ones", ones},
+    {"aten::ones_like", ones},
+    {"aten::new_ones", ones},
+    {"aten::full", full},
+    {"aten::full_like", full},
+    {"aten::new_full", full},
+    {"aten::scalar_tensor", scalar},
+    {"aten::arange", arange},
+    {"aten::arange.start", arange},
+    {"aten::arange.start_step", arange},
+    {"aten::eye", eye},
+    {"aten::eye.m", eye},
 };
 
 }  // namespace

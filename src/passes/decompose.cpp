@@ -11,10 +11,10 @@ namespace precast::passes {
 namespace {
 
 using ir::Graph;
+using ir::kNoValue;
 using ir::Node;
 using ir::Type;
 using ir::ValueId;
-using ir::kNoValue;
 
 // "aten::add_.Tensor" -> "aten::add.Tensor"; empty if the op is not in place.
 std::string in_place_twin(const std::string& op) {

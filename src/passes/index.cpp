@@ -67,8 +67,10 @@ void index_put(Op& op) {
   bool accumulate = op.given("accumulate") && op.flag("accumulate");
   if (!accumulate && mask_put(op, x, values)) return;
   std::vector<Ref> refs = indices(op);
-  op.result(0, op.b.emit("aten::index_put", {{"self", Ref{x.id}}, {"indices", refs}, {"values", Ref{values.id}},
-                                             {"accumulate", accumulate}}, like(x)));
+  op.result(0,
+            op.b.emit("aten::index_put",
+                      {{"self", Ref{x.id}}, {"indices", refs}, {"values", Ref{values.id}}, {"accumulate", accumulate}},
+                      like(x)));
 }
 
 void index_add(Op& op) {
@@ -78,8 +80,12 @@ void index_add(Op& op) {
   Number alpha = op.number("alpha");
   if (!(alpha == 1.0)) source = source * alpha;
   op.result(0, op.b.emit("aten::index_add",
-                         {{"self", Ref{x.id}}, {"dim", wrap_dim(op.integer("dim"), x.dim())}, {"index", Ref{i.id}},
-                          {"source", Ref{source.id}}, {"alpha", int64_t{1}}}, like(x)));
+                         {{"self", Ref{x.id}},
+                          {"dim", wrap_dim(op.integer("dim"), x.dim())},
+                          {"index", Ref{i.id}},
+                          {"source", Ref{source.id}},
+                          {"alpha", int64_t{1}}},
+                         like(x)));
 }
 
 void scatter_like(Op& op, const char* name, bool with_value, std::vector<ir::Arg> more = {}) {
@@ -109,16 +115,23 @@ void embedding(Op& op) {
   Dims sizes = i.sizes();
   sizes.push_back(w.size(1));
   op.result(0, op.b.emit("aten::embedding",
-                         {{"weight", Ref{w.id}}, {"indices", Ref{i.id}}, {"padding_idx", int64_t{-1}},
-                          {"scale_grad_by_freq", false}, {"sparse", false}}, ir::contiguous(w.dtype(), sizes)));
+                         {{"weight", Ref{w.id}},
+                          {"indices", Ref{i.id}},
+                          {"padding_idx", int64_t{-1}},
+                          {"scale_grad_by_freq", false},
+                          {"sparse", false}},
+                         ir::contiguous(w.dtype(), sizes)));
 }
 void embedding_backward(Op& op) {
   Val g = op.val("grad_output"), i = index_of(op, "indices");
   if (op.flag("scale_grad_by_freq")) decline("scale_grad_by_freq");
   int64_t n = op.integer("num_weights");
   op.result(0, op.b.emit("aten::embedding_dense_backward",
-                         {{"grad_output", Ref{g.id}}, {"indices", Ref{i.id}}, {"num_weights", n},
-                          {"padding_idx", op.integer("padding_idx")}, {"scale_grad_by_freq", false}},
+                         {{"grad_output", Ref{g.id}},
+                          {"indices", Ref{i.id}},
+                          {"num_weights", n},
+                          {"padding_idx", op.integer("padding_idx")},
+                          {"scale_grad_by_freq", false}},
                          ir::contiguous(g.dtype(), {n, g.sizes().back()})));
 }
 
@@ -162,8 +175,9 @@ Val replace_slice(Op& op, Val base, Val src) {
 Val replace_diagonal(Op& op, Val base, Val src) {
   int64_t d1 = wrap_dim(op.integer("dim1"), base.dim()), d2 = wrap_dim(op.integer("dim2"), base.dim());
   int64_t offset = op.integer("offset");
-  int64_t n = std::max<int64_t>(offset >= 0 ? std::min(base.size(d1), base.size(d2) - offset)
-                                            : std::min(base.size(d1) + offset, base.size(d2)), 0);
+  int64_t n = std::max<int64_t>(
+      offset >= 0 ? std::min(base.size(d1), base.size(d2) - offset) : std::min(base.size(d1) + offset, base.size(d2)),
+      0);
   if (n == 0) return base;
   return replaced(base, src, [&](Val v) {
     Type t = v.type();
@@ -193,16 +207,25 @@ void window_scatter(Op& op) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::gather", gather_rule}, {"aten::index_select", index_select_rule}, {"aten::index.Tensor", index_rule},
-    {"aten::_unsafe_index.Tensor", index_rule}, {"aten::index_put", index_put}, {"aten::_index_put_impl", index_put},
-    {"aten::_unsafe_index_put", index_put}, {"aten::index_add", index_add}, {"aten::scatter.src", scatter_src},
-    {"aten::scatter.value", scatter_value}, {"aten::scatter_add", scatter_add},
-    {"aten::scatter_reduce.two", scatter_reduce}, {"aten::embedding", embedding},
+    {"aten::gather", gather_rule},
+    {"aten::index_select", index_select_rule},
+    {"aten::index.Tensor", index_rule},
+    {"aten::_unsafe_index.Tensor", index_rule},
+    {"aten::index_put", index_put},
+    {"aten::_index_put_impl", index_put},
+    {"aten::_unsafe_index_put", index_put},
+    {"aten::index_add", index_add},
+    {"aten::scatter.src", scatter_src},
+    {"aten::scatter.value", scatter_value},
+    {"aten::scatter_add", scatter_add},
+    {"aten::scatter_reduce.two", scatter_reduce},
+    {"aten::embedding", embedding},
     {"aten::embedding_dense_backward", embedding_backward},
     {"aten::select_backward", window_backward<replace_selected>},
     {"aten::slice_backward", window_backward<replace_slice>},
     {"aten::diagonal_backward", window_backward<replace_diagonal>},
-    {"aten::select_scatter", window_scatter<replace_selected>}, {"aten::slice_scatter", window_scatter<replace_slice>},
+    {"aten::select_scatter", window_scatter<replace_selected>},
+    {"aten::slice_scatter", window_scatter<replace_slice>},
     {"aten::diagonal_scatter", window_scatter<replace_diagonal>},
 };
 

@@ -59,8 +59,10 @@ std::optional<Dims> broadcast_sizes(const std::vector<const Type*>& operands) {
     size_t offset = sizes.size() - t->sizes.size();
     for (size_t i = 0; i < t->sizes.size(); ++i) {
       int64_t& s = sizes[offset + i];
-      if (s == 1) s = t->sizes[i];
-      else if (t->sizes[i] != 1 && t->sizes[i] != s) return {};
+      if (s == 1)
+        s = t->sizes[i];
+      else if (t->sizes[i] != 1 && t->sizes[i] != s)
+        return {};
     }
   }
   return sizes;

@@ -155,11 +155,17 @@ void nll_loss_backward(Op& op) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::mse_loss", mse}, {"aten::mse_loss_backward", mse_backward}, {"aten::smooth_l1_loss", smooth_l1},
-    {"aten::smooth_l1_loss_backward", smooth_l1_backward}, {"aten::huber_loss", huber},
-    {"aten::huber_loss_backward", huber_backward}, {"aten::binary_cross_entropy_backward", bce_backward},
-    {"aten::binary_cross_entropy_with_logits", bce_with_logits}, {"aten::nll_loss_forward", nll_loss},
-    {"aten::nll_loss2d_forward", nll_loss}, {"aten::nll_loss_backward", nll_loss_backward},
+    {"aten::mse_loss", mse},
+    {"aten::mse_loss_backward", mse_backward},
+    {"aten::smooth_l1_loss", smooth_l1},
+    {"aten::smooth_l1_loss_backward", smooth_l1_backward},
+    {"aten::huber_loss", huber},
+    {"aten::huber_loss_backward", huber_backward},
+    {"aten::binary_cross_entropy_backward", bce_backward},
+    {"aten::binary_cross_entropy_with_logits", bce_with_logits},
+    {"aten::nll_loss_forward", nll_loss},
+    {"aten::nll_loss2d_forward", nll_loss},
+    {"aten::nll_loss_backward", nll_loss_backward},
     {"aten::nll_loss2d_backward", nll_loss_backward},
 };
 

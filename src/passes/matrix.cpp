@@ -78,9 +78,9 @@ void linear(Op& op) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::mm", mm_rule}, {"aten::bmm", bmm_rule}, {"aten::addmm", addmm}, {"aten::baddbmm", baddbmm},
-    {"aten::mv", mv}, {"aten::addmv", addmv}, {"aten::addr", addr}, {"aten::addbmm", addbmm}, {"aten::dot", dot_rule},
-    {"aten::vdot", vdot}, {"aten::linear", linear},
+    {"aten::mm", mm_rule},   {"aten::bmm", bmm_rule}, {"aten::addmm", addmm},   {"aten::baddbmm", baddbmm},
+    {"aten::mv", mv},        {"aten::addmv", addmv},  {"aten::addr", addr},     {"aten::addbmm", addbmm},
+    {"aten::dot", dot_rule}, {"aten::vdot", vdot},    {"aten::linear", linear},
 };
 
 }  // namespace

@@ -193,11 +193,14 @@ void group_norm_backward(Op& op) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::native_batch_norm", native_batch_norm}, {"aten::_native_batch_norm_legit", native_batch_norm},
+    {"aten::native_batch_norm", native_batch_norm},
+    {"aten::_native_batch_norm_legit", native_batch_norm},
     {"aten::_native_batch_norm_legit.no_stats", native_batch_norm},
     {"aten::_native_batch_norm_legit_no_training", batch_norm_no_training},
-    {"aten::native_batch_norm_backward", batch_norm_backward}, {"aten::native_layer_norm", layer_norm},
-    {"aten::native_layer_norm_backward", layer_norm_backward}, {"aten::native_group_norm", group_norm},
+    {"aten::native_batch_norm_backward", batch_norm_backward},
+    {"aten::native_layer_norm", layer_norm},
+    {"aten::native_layer_norm_backward", layer_norm_backward},
+    {"aten::native_group_norm", group_norm},
     {"aten::native_group_norm_backward", group_norm_backward},
 };
 

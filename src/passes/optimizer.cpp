@@ -17,9 +17,9 @@ struct Renamed {
   std::string_view list_name, name;
 };
 constexpr Renamed kArguments[] = {
-    {"self", "self"},       {"other", "other"},   {"scalar", "other"},   {"scalars", "other"}, {"alpha", "alpha"},
+    {"self", "self"},       {"other", "other"},     {"scalar", "other"}, {"scalars", "other"}, {"alpha", "alpha"},
     {"tensor1", "tensor1"}, {"tensor2", "tensor2"}, {"value", "value"},  {"tensors1", "end"},  {"weights", "weight"},
-    {"weight", "weight"},   {"exponent", "other"}, {"src", "src"},       {"ord", "ord"},       {"dtype", "dtype"},
+    {"weight", "weight"},   {"exponent", "other"},  {"src", "src"},      {"ord", "ord"},       {"dtype", "dtype"},
 };
 
 ir::Attr entry(const ir::Attr& a, size_t i) {
@@ -120,8 +120,10 @@ void fused_adam(Op& op, bool decoupled) {
     Val step = cast(op.vals("state_steps").at(i), Dtype::f64);
     Val m0 = op.vals("exp_avgs").at(i), v0 = op.vals("exp_avg_sqs").at(i);
     if (decay != 0) {
-      if (decoupled) p = p - p * (lr * decay);
-      else g = g + p * decay;
+      if (decoupled)
+        p = p - p * (lr * decay);
+      else
+        g = g + p * decay;
     }
     Val m = cast(m0, p.dtype()), v = cast(v0, p.dtype());
     m = m + (g - m) * (1 - beta1);
@@ -142,37 +144,72 @@ void fused_adam_coupled(Op& op) { fused_adam(op, false); }
 void fused_adamw(Op& op) { fused_adam(op, true); }
 
 constexpr Row kRows[] = {
-    {"aten::_foreach_abs", each_unary}, {"aten::_foreach_abs_", each_unary}, {"aten::_foreach_neg", each_unary},
-    {"aten::_foreach_neg_", each_unary}, {"aten::_foreach_sqrt", each_unary}, {"aten::_foreach_sqrt_", each_unary},
-    {"aten::_foreach_exp", each_unary}, {"aten::_foreach_exp_", each_unary}, {"aten::_foreach_log", each_unary},
-    {"aten::_foreach_log_", each_unary}, {"aten::_foreach_reciprocal", each_unary},
-    {"aten::_foreach_reciprocal_", each_unary}, {"aten::_foreach_sign", each_unary},
-    {"aten::_foreach_sign_", each_unary}, {"aten::_foreach_zero_", each_unary}, {"aten::_foreach_copy_", each_unary},
-    {"aten::_foreach_add.Scalar", each_add}, {"aten::_foreach_add_.Scalar", each_add},
-    {"aten::_foreach_add.List", each_add}, {"aten::_foreach_add_.List", each_add},
-    {"aten::_foreach_add.ScalarList", each_add}, {"aten::_foreach_add_.ScalarList", each_add},
-    {"aten::_foreach_add.Tensor", each_add}, {"aten::_foreach_add_.Tensor", each_add},
-    {"aten::_foreach_sub.Scalar", each_add}, {"aten::_foreach_sub_.Scalar", each_add},
-    {"aten::_foreach_sub.List", each_add}, {"aten::_foreach_sub_.List", each_add},
-    {"aten::_foreach_sub.ScalarList", each_add}, {"aten::_foreach_sub_.ScalarList", each_add},
-    {"aten::_foreach_mul.Scalar", each_binary}, {"aten::_foreach_mul_.Scalar", each_binary},
-    {"aten::_foreach_mul.List", each_binary}, {"aten::_foreach_mul_.List", each_binary},
-    {"aten::_foreach_mul.ScalarList", each_binary}, {"aten::_foreach_mul_.ScalarList", each_binary},
-    {"aten::_foreach_mul.Tensor", each_binary}, {"aten::_foreach_mul_.Tensor", each_binary},
-    {"aten::_foreach_div.Scalar", each_binary}, {"aten::_foreach_div_.Scalar", each_binary},
-    {"aten::_foreach_div.List", each_binary}, {"aten::_foreach_div_.List", each_binary},
-    {"aten::_foreach_div.ScalarList", each_binary}, {"aten::_foreach_div_.ScalarList", each_binary},
-    {"aten::_foreach_maximum.List", each_extremum}, {"aten::_foreach_maximum_.List", each_extremum},
-    {"aten::_foreach_minimum.List", each_extremum}, {"aten::_foreach_minimum_.List", each_extremum},
-    {"aten::_foreach_pow.Scalar", each_pow}, {"aten::_foreach_pow_.Scalar", each_pow},
-    {"aten::_foreach_addcmul.Scalar", each_ternary}, {"aten::_foreach_addcmul_.Scalar", each_ternary},
-    {"aten::_foreach_addcmul.ScalarList", each_ternary}, {"aten::_foreach_addcmul_.ScalarList", each_ternary},
-    {"aten::_foreach_addcdiv.Scalar", each_ternary}, {"aten::_foreach_addcdiv_.Scalar", each_ternary},
-    {"aten::_foreach_addcdiv.ScalarList", each_ternary}, {"aten::_foreach_addcdiv_.ScalarList", each_ternary},
-    {"aten::_foreach_lerp.Scalar", each_lerp}, {"aten::_foreach_lerp_.Scalar", each_lerp},
-    {"aten::_foreach_lerp.List", each_lerp}, {"aten::_foreach_lerp_.List", each_lerp},
-    {"aten::_foreach_norm.Scalar", each_norm}, {"aten::_fused_sgd_", fused_sgd},
-    {"aten::_fused_adam_", fused_adam_coupled}, {"aten::_fused_adamw_", fused_adamw},
+    {"aten::_foreach_abs", each_unary},
+    {"aten::_foreach_abs_", each_unary},
+    {"aten::_foreach_neg", each_unary},
+    {"aten::_foreach_neg_", each_unary},
+    {"aten::_foreach_sqrt", each_unary},
+    {"aten::_foreach_sqrt_", each_unary},
+    {"aten::_foreach_exp", each_unary},
+    {"aten::_foreach_exp_", each_unary},
+    {"aten::_foreach_log", each_unary},
+    {"aten::_foreach_log_", each_unary},
+    {"aten::_foreach_reciprocal", each_unary},
+    {"aten::_foreach_reciprocal_", each_unary},
+    {"aten::_foreach_sign", each_unary},
+    {"aten::_foreach_sign_", each_unary},
+    {"aten::_foreach_zero_", each_unary},
+    {"aten::_foreach_copy_", each_unary},
+    {"aten::_foreach_add.Scalar", each_add},
+    {"aten::_foreach_add_.Scalar", each_add},
+    {"aten::_foreach_add.List", each_add},
+    {"aten::_foreach_add_.List", each_add},
+    {"aten::_foreach_add.ScalarList", each_add},
+    {"aten::_foreach_add_.ScalarList", each_add},
+    {"aten::_foreach_add.Tensor", each_add},
+    {"aten::_foreach_add_.Tensor", each_add},
+    {"aten::_foreach_sub.Scalar", each_add},
+    {"aten::_foreach_sub_.Scalar", each_add},
+    {"aten::_foreach_sub.List", each_add},
+    {"aten::_foreach_sub_.List", each_add},
+    {"aten::_foreach_sub.ScalarList", each_add},
+    {"aten::_foreach_sub_.ScalarList", each_add},
+    {"aten::_foreach_mul.Scalar", each_binary},
+    {"aten::_foreach_mul_.Scalar", each_binary},
+    {"aten::_foreach_mul.List", each_binary},
+    {"aten::_foreach_mul_.List", each_binary},
+    {"aten::_foreach_mul.ScalarList", each_binary},
+    {"aten::_foreach_mul_.ScalarList", each_binary},
+    {"aten::_foreach_mul.Tensor", each_binary},
+    {"aten::_foreach_mul_.Tensor", each_binary},
+    {"aten::_foreach_div.Scalar", each_binary},
+    {"aten::_foreach_div_.Scalar", each_binary},
+    {"aten::_foreach_div.List", each_binary},
+    {"aten::_foreach_div_.List", each_binary},
+    {"aten::_foreach_div.ScalarList", each_binary},
+    {"aten::_foreach_div_.ScalarList", each_binary},
+    {"aten::_foreach_maximum.List", each_extremum},
+    {"aten::_foreach_maximum_.List", each_extremum},
+    {"aten::_foreach_minimum.List", each_extremum},
+    {"aten::_foreach_minimum_.List", each_extremum},
+    {"aten::_foreach_pow.Scalar", each_pow},
+    {"aten::_foreach_pow_.Scalar", each_pow},
+    {"aten::_foreach_addcmul.Scalar", each_ternary},
+    {"aten::_foreach_addcmul_.Scalar", each_ternary},
+    {"aten::_foreach_addcmul.ScalarList", each_ternary},
+    {"aten::_foreach_addcmul_.ScalarList", each_ternary},
+    {"aten::_foreach_addcdiv.Scalar", each_ternary},
+    {"aten::_foreach_addcdiv_.Scalar", each_ternary},
+    {"aten::_foreach_addcdiv.ScalarList", each_ternary},
+    {"aten::_foreach_addcdiv_.ScalarList", each_ternary},
+    {"aten::_foreach_lerp.Scalar", each_lerp},
+    {"aten::_foreach_lerp_.Scalar", each_lerp},
+    {"aten::_foreach_lerp.List", each_lerp},
+    {"aten::_foreach_lerp_.List", each_lerp},
+    {"aten::_foreach_norm.Scalar", each_norm},
+    {"aten::_fused_sgd_", fused_sgd},
+    {"aten::_fused_adam_", fused_adam_coupled},
+    {"aten::_fused_adamw_", fused_adamw},
 };
 
 }  // namespace

@@ -166,24 +166,47 @@ void cumulative(Op& op, const char* name) {
   if (x.dtype() == Dtype::b8 || (!ir::is_float(x.dtype()) && x.dtype() != Dtype::i64)) decline("small integers");
   int64_t d = wrap_dim(op.integer("dim"), x.dim());
   if (x.dim() == 0) return op.result(0, x);
-  op.result(0, op.b.emit(name, {{"self", ir::Ref{x.id}}, {"dim", d}, {"dtype", {}}},
-                         ir::contiguous(x.dtype(), x.sizes())));
+  op.result(
+      0, op.b.emit(name, {{"self", ir::Ref{x.id}}, {"dim", d}, {"dtype", {}}}, ir::contiguous(x.dtype(), x.sizes())));
 }
 void cumsum(Op& op) { cumulative(op, "aten::cumsum"); }
 void cumprod(Op& op) { cumulative(op, "aten::cumprod"); }
 
 constexpr Row kRows[] = {
-    {"aten::sum", sum_rule}, {"aten::sum.dim_IntList", sum_rule}, {"aten::mean", mean_rule},
-    {"aten::mean.dim", mean_rule}, {"aten::prod", prod}, {"aten::prod.dim_int", prod}, {"aten::amax", amax},
-    {"aten::amin", amin}, {"aten::aminmax", aminmax}, {"aten::max", amax}, {"aten::min", amin},
-    {"aten::max.dim", max_dim}, {"aten::min.dim", min_dim}, {"aten::argmax", argmax}, {"aten::argmin", argmin},
-    {"aten::any", any}, {"aten::any.dim", any}, {"aten::any.dims", any}, {"aten::all", all}, {"aten::all.dim", all},
-    {"aten::all.dims", all}, {"aten::count_nonzero", count_nonzero},
-    {"aten::count_nonzero.dim_IntList", count_nonzero}, {"aten::var.correction", var},
-    {"aten::std.correction", std_rule}, {"aten::var_mean.correction", var_mean},
-    {"aten::std_mean.correction", std_mean}, {"aten::linalg_vector_norm", vector_norm},
-    {"aten::norm.ScalarOpt_dim", norm}, {"aten::norm.Scalar", norm}, {"aten::norm.ScalarOpt_dim_dtype", norm},
-    {"aten::logsumexp", logsumexp}, {"aten::cumsum", cumsum}, {"aten::cumprod", cumprod},
+    {"aten::sum", sum_rule},
+    {"aten::sum.dim_IntList", sum_rule},
+    {"aten::mean", mean_rule},
+    {"aten::mean.dim", mean_rule},
+    {"aten::prod", prod},
+    {"aten::prod.dim_int", prod},
+    {"aten::amax", amax},
+    {"aten::amin", amin},
+    {"aten::aminmax", aminmax},
+    {"aten::max", amax},
+    {"aten::min", amin},
+    {"aten::max.dim", max_dim},
+    {"aten::min.dim", min_dim},
+    {"aten::argmax", argmax},
+    {"aten::argmin", argmin},
+    {"aten::any", any},
+    {"aten::any.dim", any},
+    {"aten::any.dims", any},
+    {"aten::all", all},
+    {"aten::all.dim", all},
+    {"aten::all.dims", all},
+    {"aten::count_nonzero", count_nonzero},
+    {"aten::count_nonzero.dim_IntList", count_nonzero},
+    {"aten::var.correction", var},
+    {"aten::std.correction", std_rule},
+    {"aten::var_mean.correction", var_mean},
+    {"aten::std_mean.correction", std_mean},
+    {"aten::linalg_vector_norm", vector_norm},
+    {"aten::norm.ScalarOpt_dim", norm},
+    {"aten::norm.Scalar", norm},
+    {"aten::norm.ScalarOpt_dim_dtype", norm},
+    {"aten::logsumexp", logsumexp},
+    {"aten::cumsum", cumsum},
+    {"aten::cumprod", cumprod},
 };
 
 }  // namespace

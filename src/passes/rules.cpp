@@ -15,9 +15,9 @@ using ir::Ref;
 Rule find_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, Rule> rules = [] {
     std::unordered_map<std::string_view, Rule> m;
-    for (auto table : {pointwise_rules(), ternary_rules(), activation_rules(), reduction_rules(), softmax_rules(),
-                       norm_rules(), loss_rules(), matrix_rules(), index_rules(), shape_rules(), creation_rules(),
-                       optimizer_rules()})
+    for (auto table :
+         {pointwise_rules(), ternary_rules(), activation_rules(), reduction_rules(), softmax_rules(), norm_rules(),
+          loss_rules(), matrix_rules(), index_rules(), shape_rules(), creation_rules(), optimizer_rules()})
       for (const Row& row : table)
         PRECAST_CHECK(m.emplace(row.op, row.rule).second, std::string(row.op) + " has two rows");
     return m;
@@ -136,15 +136,15 @@ Dims Op::dims(const char* arg, Val of) const {
   return of.dim() == 0 ? Dims{} : dims;
 }
 
-Val Op::as(const char* arg, Dtype d) const {
-  return is_number(arg) ? b.number(number(arg), d) : cast(val(arg), d);
-}
+Val Op::as(const char* arg, Dtype d) const { return is_number(arg) ? b.number(number(arg), d) : cast(val(arg), d); }
 
 Dtype Op::common_dtype(std::initializer_list<const char*> args) const {
   Promotion p;
   for (const char* a : args) {
-    if (is_number(a)) p.add(number(a));
-    else p.add(val(a).type());
+    if (is_number(a))
+      p.add(number(a));
+    else
+      p.add(val(a).type());
   }
   return p.result();
 }

@@ -19,10 +19,10 @@ class Op {
   Builder& b;
 
   const ir::Attr* find(const char* arg) const { return node_.find(arg); }
-  bool given(const char* arg) const;        // present and not None
-  bool is_number(const char* arg) const;    // a number where a tensor might be: it takes part in promotion as one
-  Val val(const char* arg) const;           // a tensor
-  Val optional(const char* arg) const;      // a tensor or empty
+  bool given(const char* arg) const;      // present and not None
+  bool is_number(const char* arg) const;  // a number where a tensor might be: it takes part in promotion as one
+  Val val(const char* arg) const;         // a tensor
+  Val optional(const char* arg) const;    // a tensor or empty
   std::vector<Val> vals(const char* arg) const;
   Number number(const char* arg) const;
   std::optional<Number> optional_number(const char* arg) const;
@@ -49,7 +49,7 @@ class Op {
 
   bool writes() const { return !node_.writes.empty(); }
   void result(size_t out, Val v);
-  void results(size_t out, std::vector<Val> list);  // a Tensor[] return
+  void results(size_t out, std::vector<Val> list);   // a Tensor[] return
   void write(const char* arg, Val v, int item = 0);  // what a written operand holds afterwards
 
  private:
@@ -92,8 +92,6 @@ Val in_f32(Val x, F formula) {
   return cast(formula(half ? cast(x, ir::Dtype::f32) : x), d);
 }
 /// The dtype that kernels compute in: f32 for half types.
-inline ir::Dtype compute_dtype(ir::Dtype d) {
-  return d == ir::Dtype::f16 || d == ir::Dtype::bf16 ? ir::Dtype::f32 : d;
-}
+inline ir::Dtype compute_dtype(ir::Dtype d) { return d == ir::Dtype::f16 || d == ir::Dtype::bf16 ? ir::Dtype::f32 : d; }
 
 }  // namespace precast::passes

@@ -102,8 +102,8 @@ void repeat(Op& op) {
   Val x = op.val("self");
   Dims repeats = op.ints("repeats"), sizes(repeats);
   for (size_t i = 0; i < x.sizes().size(); ++i) sizes.at(repeats.size() - x.sizes().size() + i) *= x.sizes()[i];
-  op.result(0, op.b.emit("aten::repeat", {{"self", Ref{x.id}}, {"repeats", repeats}},
-                         ir::contiguous(x.dtype(), sizes)));
+  op.result(0,
+            op.b.emit("aten::repeat", {{"self", Ref{x.id}}, {"repeats", repeats}}, ir::contiguous(x.dtype(), sizes)));
 }
 
 // The last two dims by column - row against the diagonal.
@@ -151,10 +151,21 @@ void avg_pool2d(Op& op) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::clone", clone}, {"aten::_to_copy", to_copy}, {"aten::copy", copy_rule}, {"aten::fill.Scalar", fill},
-    {"aten::fill.Tensor", fill}, {"aten::zero", zero}, {"aten::cat", cat_rule}, {"aten::stack", stack},
-    {"aten::constant_pad_nd", constant_pad}, {"aten::flip", flip}, {"aten::roll", roll}, {"aten::repeat", repeat},
-    {"aten::tril", tril}, {"aten::triu", triu}, {"aten::_adaptive_avg_pool2d", adaptive_avg_pool2d},
+    {"aten::clone", clone},
+    {"aten::_to_copy", to_copy},
+    {"aten::copy", copy_rule},
+    {"aten::fill.Scalar", fill},
+    {"aten::fill.Tensor", fill},
+    {"aten::zero", zero},
+    {"aten::cat", cat_rule},
+    {"aten::stack", stack},
+    {"aten::constant_pad_nd", constant_pad},
+    {"aten::flip", flip},
+    {"aten::roll", roll},
+    {"aten::repeat", repeat},
+    {"aten::tril", tril},
+    {"aten::triu", triu},
+    {"aten::_adaptive_avg_pool2d", adaptive_avg_pool2d},
     {"aten::avg_pool2d", avg_pool2d},
 };
 

@@ -12,11 +12,11 @@ namespace {
 using ir::Attr;
 using ir::Dtype;
 using ir::Graph;
+using ir::kNoValue;
 using ir::Node;
 using ir::Ref;
 using ir::Type;
 using ir::ValueId;
-using ir::kNoValue;
 
 class Simplifier {
  public:
@@ -77,8 +77,7 @@ class Simplifier {
       const Node* inner = made_by(ref(n, "self"), "aten::neg");
       return inner ? unchanged(n, ref(*inner, "self")) : kNoValue;
     }
-    if (n.op == "aten::where.self")
-      return ref(n, "self") == ref(n, "other") ? unchanged(n, ref(n, "self")) : kNoValue;
+    if (n.op == "aten::where.self") return ref(n, "self") == ref(n, "other") ? unchanged(n, ref(n, "self")) : kNoValue;
     number_for_full(n);
     return identity(n);
   }
@@ -172,16 +171,22 @@ class Simplifier {
       ValueId start = ref(*inner, "self");
       Dtype narrow = g_.type(start).dtype, wide = g_.type(x).dtype;
       bool widened = (wide == Dtype::f32 && (narrow == Dtype::f16 || narrow == Dtype::bf16)) ||
-                     (wide == Dtype::f64 && ir::is_float(narrow)) ||
-                     (ir::is_integral(wide) && narrow == Dtype::b8);
+                     (wide == Dtype::f64 && ir::is_float(narrow)) || (ir::is_integral(wide) && narrow == Dtype::b8);
       if (widened && narrow == result(n).dtype) return unchanged(n, start);
     }
     if (auto number = number_of(x)) {
       const Type& t = result(n);
       if (ir::is_float(t.dtype) && (number->is_double() || std::fabs(number->real()) < 1 << 24))
-        n = Node{"aten::full", {{"size", t.sizes}, {"fill_value", rounded(number->real(), t.dtype)},
-                                {"dtype", t.dtype}, {"layout", {}}, {"device", ir::Device{}}, {"pin_memory", {}}},
-                 std::move(n.outs), {}, {}};
+        n = Node{"aten::full",
+                 {{"size", t.sizes},
+                  {"fill_value", rounded(number->real(), t.dtype)},
+                  {"dtype", t.dtype},
+                  {"layout", {}},
+                  {"device", ir::Device{}},
+                  {"pin_memory", {}}},
+                 std::move(n.outs),
+                 {},
+                 {}};
     }
     return kNoValue;
   }

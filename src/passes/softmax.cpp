@@ -9,7 +9,7 @@ namespace {
 using ir::Dtype;
 
 struct Input {
-  Val x;       // in the dtype it is computed in
+  Val x;  // in the dtype it is computed in
   Dims dim;
   Dtype result;
 };
@@ -69,8 +69,11 @@ void log_softmax_backward(Op& op) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::_softmax", softmax}, {"aten::_safe_softmax", safe_softmax}, {"aten::_log_softmax", log_softmax},
-    {"aten::_softmax_backward_data", softmax_backward}, {"aten::_log_softmax_backward_data", log_softmax_backward},
+    {"aten::_softmax", softmax},
+    {"aten::_safe_softmax", safe_softmax},
+    {"aten::_log_softmax", log_softmax},
+    {"aten::_softmax_backward_data", softmax_backward},
+    {"aten::_log_softmax_backward_data", log_softmax_backward},
 };
 
 }  // namespace

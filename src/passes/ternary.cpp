@@ -97,8 +97,10 @@ void nan_to_num(Op& op) {
   Val x = op.val("self");
   Dtype d = x.dtype();
   if (!ir::is_float(d)) return op.result(0, x);
-  double largest = d == Dtype::f64 ? 1.7976931348623157e308 : d == Dtype::f32 ? 3.4028234663852886e38
-                   : d == Dtype::f16 ? 65504.0 : 3.3895313892515355e38;
+  double largest = d == Dtype::f64   ? 1.7976931348623157e308
+                   : d == Dtype::f32 ? 3.4028234663852886e38
+                   : d == Dtype::f16 ? 65504.0
+                                     : 3.3895313892515355e38;
   auto given = [&](const char* arg, double otherwise) { return op.given(arg) ? op.real(arg) : otherwise; };
   double inf = HUGE_VAL;
   Val r = where(isnan(x), given("nan", 0.0), x);
@@ -112,12 +114,23 @@ void dropout_backward(Op& op) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::where.self", where_rule}, {"aten::where.ScalarSelf", where_rule}, {"aten::where.ScalarOther", where_rule},
-    {"aten::where.Scalar", where_rule}, {"aten::masked_fill.Scalar", masked_fill},
-    {"aten::masked_fill.Tensor", masked_fill}, {"aten::clamp", clamp}, {"aten::clamp.Tensor", clamp_tensor},
-    {"aten::clamp_min", clamp_min}, {"aten::clamp_max", clamp_max}, {"aten::clamp_min.Tensor", clamp_tensor},
-    {"aten::clamp_max.Tensor", clamp_tensor}, {"aten::addcmul", addcmul}, {"aten::addcdiv", addcdiv},
-    {"aten::lerp.Scalar", lerp}, {"aten::lerp.Tensor", lerp}, {"aten::nan_to_num", nan_to_num},
+    {"aten::where.self", where_rule},
+    {"aten::where.ScalarSelf", where_rule},
+    {"aten::where.ScalarOther", where_rule},
+    {"aten::where.Scalar", where_rule},
+    {"aten::masked_fill.Scalar", masked_fill},
+    {"aten::masked_fill.Tensor", masked_fill},
+    {"aten::clamp", clamp},
+    {"aten::clamp.Tensor", clamp_tensor},
+    {"aten::clamp_min", clamp_min},
+    {"aten::clamp_max", clamp_max},
+    {"aten::clamp_min.Tensor", clamp_tensor},
+    {"aten::clamp_max.Tensor", clamp_tensor},
+    {"aten::addcmul", addcmul},
+    {"aten::addcdiv", addcdiv},
+    {"aten::lerp.Scalar", lerp},
+    {"aten::lerp.Tensor", lerp},
+    {"aten::nan_to_num", nan_to_num},
     {"aten::native_dropout_backward", dropout_backward},
 };
 

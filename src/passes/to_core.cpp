@@ -9,8 +9,11 @@ struct Pass {
   void (*run)(ir::Graph&);
 };
 constexpr Pass kPipeline[] = {
-    {"decompose", decompose}, {"simplify", simplify}, {"share_equal_nodes", share_equal_nodes},
-    {"drop_dead_nodes", drop_dead_nodes}, {"renumber", ir::renumber},
+    {"decompose", decompose},
+    {"simplify", simplify},
+    {"share_equal_nodes", share_equal_nodes},
+    {"drop_dead_nodes", drop_dead_nodes},
+    {"renumber", ir::renumber},
 };
 
 #ifdef NDEBUG

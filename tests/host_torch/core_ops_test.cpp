@@ -152,11 +152,10 @@ Recorded record(const Case& c, unsigned seed) {
   ir::Graph& g = r.graph;
   ir::Node& n = g.nodes[0];
   std::vector<at::Tensor> values;
-  for (size_t i = 0; i < r.inputs.size(); ++i)
-    values.push_back(written[i] ? clone_bytes(r.inputs[i]) : r.inputs[i]);
+  for (size_t i = 0; i < r.inputs.size(); ++i) values.push_back(written[i] ? clone_bytes(r.inputs[i]) : r.inputs[i]);
   size_t dot = n.op.find('.');
-  auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
-      n.op.substr(0, dot).c_str(), dot == n.op.npos ? "" : n.op.substr(dot + 1).c_str());
+  auto op = c10::Dispatcher::singleton().findSchemaOrThrow(n.op.substr(0, dot).c_str(),
+                                                           dot == n.op.npos ? "" : n.op.substr(dot + 1).c_str());
   auto define = [&](const at::Tensor& t) {
     r.expected.push_back(t);
     ir::ValueId id = g.add_value(type_of(t));

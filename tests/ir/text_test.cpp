@@ -104,7 +104,8 @@ TEST_CASE("bad text is refused by line and column") {
   CHECK(message("graph(%0: f32[], %0: f32[]) {").find("column 18: expected a value that is not defined yet") !=
         std::string::npos);
   CHECK(message("graph(%0: f32[2]) {\n  %1: f32[3] = prim::view(base=%0, offset=0)\n return () }")
-            .find("line 2, column 3: a window reaches beyond its base in %1: f32[3] = prim::view") != std::string::npos);
+            .find("line 2, column 3: a window reaches beyond its base in %1: f32[3] = prim::view") !=
+        std::string::npos);
   CHECK(message("graph() { %1: f32[] = aten::neg(self=%1) return () }").find("not defined before") !=
         std::string::npos);
   for (const char* bad :
@@ -114,7 +115,8 @@ TEST_CASE("bad text is refused by line and column") {
         "graph() { _ = a::b(x=[]) return () }", "graph() { _ = a::b(x=1e999) return () }",
         "graph() { _ = a::b(x=99999999999999999999) return () }", "graph() { _ = a::b(x=\"abc) return () }",
         "graph() { _ = a::b(x=\"\\q\") return () }", "graph() { _ = a::b(x=[1, 2.5]) return () }",
-        "graph() { _ = a(x=1) return () }", "graph() { _ = prim::view() return () }", "graph() { [%0] = a::b() return () }"})
+        "graph() { _ = a(x=1) return () }", "graph() { _ = prim::view() return () }",
+        "graph() { [%0] = a::b() return () }"})
     CHECK_MESSAGE(!message(bad).empty(), bad);
 }
 
@@ -125,10 +127,17 @@ TEST_CASE("mutated text never crashes the parser") {
     for (int k = static_cast<int>(random() % 4); k >= 0; --k) {
       size_t at = random() % text.size();
       switch (random() % 4) {
-        case 0: text[at] = static_cast<char>(random()); break;
-        case 1: text.erase(at, random() % 8); break;
-        case 2: text.insert(at, text.substr(random() % text.size(), random() % 12)); break;
-        default: text.resize(at);
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, random() % 8);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), random() % 12));
+          break;
+        default:
+          text.resize(at);
       }
       if (text.empty()) text = "g";
     }

@@ -20,7 +20,9 @@ std::string nodes(void (*pass)(precast::ir::Graph&), const std::string& inputs, 
   return s;
 }
 std::string simple(const std::string& inputs, const std::string& body) { return nodes(simplify, inputs, body); }
-std::string shared(const std::string& inputs, const std::string& body) { return nodes(share_equal_nodes, inputs, body); }
+std::string shared(const std::string& inputs, const std::string& body) {
+  return nodes(share_equal_nodes, inputs, body);
+}
 
 std::string cast(const char* result, const char* dtype, const char* operand) {
   return std::string(result) + " = aten::_to_copy(self=" + operand + ", dtype=" + dtype +
@@ -44,13 +46,14 @@ TEST_CASE("a read after a write takes what was written, or passes it by") {
   CHECK(simple("%0: f32[4,6], %1: f32[6]", write + "%3: f32[6] = prim::view(base=%2, offset=48) return (%3)") == "%1 ");
   CHECK(simple("%0: f32[4,6], %1: f32[6]", write + "%3: f32[6] = prim::view(base=%2, offset=24) return (%3)") ==
         "%2: f32[6] = prim::view(base=%0, offset=24)\n%2 ");
-  CHECK(simple("%0: f32[4,6], %1: f32[6]", write + "%3: f32[6] = prim::view(base=%2, offset=28) return (%3)").find(
-            "prim::scatter") != std::string::npos);
+  CHECK(simple("%0: f32[4,6], %1: f32[6]", write + "%3: f32[6] = prim::view(base=%2, offset=28) return (%3)")
+            .find("prim::scatter") != std::string::npos);
   // Columns 1 and 0: the byte ranges overlap, so the read stays behind the write.
   CHECK(simple("%0: f32[4,6], %1: f32[4]", R"(
     %2: f32[4,6] = prim::scatter(base=%0, src=%1, offset=4, sizes=[4], strides=[6])
     %3: f32[4]{6} = prim::view(base=%2, offset=0)
-    return (%3))").find("base=%2") != std::string::npos);
+    return (%3))")
+            .find("base=%2") != std::string::npos);
 }
 
 TEST_CASE("scatters that overwrite everything, the same place, or nothing new") {
@@ -71,11 +74,13 @@ TEST_CASE("scatters that overwrite everything, the same place, or nothing new") 
   CHECK(simple("%0: f32[4]", R"(
     %1: f32[2] = prim::view(base=%0, offset=4)
     %2: f32[4] = prim::scatter(base=%0, src=%1, offset=8, sizes=[2], strides=[1])
-    return (%2))").find("prim::scatter") != std::string::npos);
+    return (%2))")
+            .find("prim::scatter") != std::string::npos);
 }
 
 TEST_CASE("casts: up and back is nothing, down and up is a rounding") {
-  CHECK(simple("%0: f16[2]", cast("%1: f32[2]", "f32", "%0") + cast("%2: f16[2]", "f16", "%1") + "return (%2)") == "%0 ");
+  CHECK(simple("%0: f16[2]", cast("%1: f32[2]", "f32", "%0") + cast("%2: f16[2]", "f16", "%1") + "return (%2)") ==
+        "%0 ");
   CHECK(simple("%0: f32[2]", cast("%1: f16[2]", "f16", "%0") + cast("%2: f32[2]", "f32", "%1") + "return (%2)") ==
         cast("%1: f16[2]", "f16", "%0") + cast("%2: f32[2]", "f32", "%1") + "%2 ");
   CHECK(simple("%0: bf16[2]", cast("%1: f16[2]", "f16", "%0") + cast("%2: bf16[2]", "bf16", "%1") + "return (%2)")
@@ -96,11 +101,12 @@ TEST_CASE("arithmetic that changes no bit") {
 }
 
 TEST_CASE("an operand that is one number becomes the number") {
-  const std::string two = "%1: f32[2] = aten::full(size=[2], fill_value=2.0, dtype=f32, layout=None, device=cpu, pin_memory=None)\n";
+  const std::string two =
+      "%1: f32[2] = aten::full(size=[2], fill_value=2.0, dtype=f32, layout=None, device=cpu, pin_memory=None)\n";
   CHECK(simple("%0: f32[2]", two + "%2: f32[2] = aten::mul.Tensor(self=%1, other=%0) return (%2)") ==
         "%1: f32[2] = aten::mul.Scalar(self=%0, other=2.0)\n%1 ");
-  CHECK(simple("%0: f32[2]", two + "%2: f32[2] = aten::sub.Tensor(self=%1, other=%0, alpha=1) return (%2)").find("full") !=
-        std::string::npos);
+  CHECK(simple("%0: f32[2]", two + "%2: f32[2] = aten::sub.Tensor(self=%1, other=%0, alpha=1) return (%2)")
+            .find("full") != std::string::npos);
   CHECK(simple("%0: f32[1]", two + "%2: f32[2] = aten::mul.Tensor(self=%1, other=%0) return (%2)").find("full") !=
         std::string::npos);  // the operand broadcasts
 }
@@ -110,15 +116,18 @@ TEST_CASE("equal nodes are shared; random and host ops are not") {
     %1: f32[2] = aten::exp(self=%0)
     %2: f32[2] = aten::exp(self=%0)
     %3: f32[2] = aten::add.Tensor(self=%1, other=%2, alpha=1)
-    return (%3))") == "%1: f32[2] = aten::exp(self=%0)\n%2: f32[2] = aten::add.Tensor(self=%1, other=%1, alpha=1)\n%2 ");
+    return (%3))") ==
+        "%1: f32[2] = aten::exp(self=%0)\n%2: f32[2] = aten::add.Tensor(self=%1, other=%1, alpha=1)\n%2 ");
   CHECK(shared("%0: f32[2]", R"(
     %1: f32[2] = aten::bernoulli(self=%0, generator=None)
     %2: f32[2] = aten::bernoulli(self=%0, generator=None)
-    return (%1, %2))").ends_with("%1 %2 "));
+    return (%1, %2))")
+            .ends_with("%1 %2 "));
   CHECK(shared("%0: f32[2]", R"(
     %1: f32[2] = aten::add.Scalar(self=%0, other=0.0, alpha=1)
     %2: f32[2] = aten::add.Scalar(self=%0, other=-0.0, alpha=1)
-    return (%1, %2))").ends_with("%1 %2 "));
+    return (%1, %2))")
+            .ends_with("%1 %2 "));
 }
 
 TEST_CASE("dead nodes go; random ones and conditions stay") {
