@@ -154,6 +154,7 @@ void bench_one(const Workload& w, const bench::Machine& machine, const fs::path&
 
 int main(int argc, char** argv) {
   const std::vector<std::string> wanted(argv + 1, argv + argc);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // progress shows in a pipe, too
   const fs::path folder = "out/bench";
   fs::create_directories(folder);
   const auto machine = bench::measure_machine(at::get_num_threads());

@@ -95,6 +95,7 @@ void print_next(const std::filesystem::path& folder, const std::string& model) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> wanted(argv + 1, argv + argc);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // progress shows in a pipe, too
   const std::filesystem::path folder = "out/demo";
   std::vector<Row> rows;
   std::printf("Each model is recorded and compiled here, then loaded and compared with eager in another process with an\n"
