@@ -50,11 +50,13 @@ void run(const Options& o) {
 void add_build(CLI::App& program) {
   auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("build", "compile an artifact's text to a shared object");
-  command->description(kAbout);
+  command->description(std::string(kAbout) + "\n");
   command->footer(kExample);
   command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");
   command->add_option("-o,--out", o->out, "shared object to write")->required()->type_name("OUT.so");
-  command->add_option("--flag", o->flags, "pass this flag to the compiler (repeat): --flag=-g")->type_name("FLAG");
+  command->add_option("--flag", o->flags, "pass this flag to the compiler (repeat): --flag=-g")
+      ->type_name("FLAG")
+      ->allow_extra_args(false);
   command->callback([o] { run(*o); });
 }
 

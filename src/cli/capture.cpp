@@ -68,10 +68,12 @@ void run(const Options& o) {
 void add_capture(CLI::App& program) {
   auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("capture", "record a TorchScript model and compile it to a pair of files");
-  command->description(kAbout);
+  command->description(std::string(kAbout) + "\n");
   command->footer(kInputHelp + std::string(kExample));
   o->target.add_options(*command, true);
-  command->add_option("--input", o->inputs, "one argument of the method (repeat); see below")->type_name("INPUT");
+  command->add_option("--input", o->inputs, "one argument of the method (repeat); see below")
+      ->type_name("INPUT")
+      ->allow_extra_args(false);
   command->add_option("-o,--out", o->out, "name of the pair: OUT.cpp and OUT.cache")->required()->type_name("OUT");
   command
       ->add_option("--backend", o->backend,
@@ -80,7 +82,9 @@ void add_capture(CLI::App& program) {
   command
       ->add_option("--isa", o->isa,
                    "instruction sets to compile for: native, avx512, avx2, baseline (default: native baseline)")
-      ->type_name("NAME");
+      ->type_name("NAMES")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   command->add_option("--symbol", o->symbol, "name of the exported function (default: precast_model)")
       ->type_name("NAME");
   command->add_option("--seed", o->seed, "seed of the generated inputs (default: 0)")->type_name("N");

@@ -116,12 +116,14 @@ void run(const Options& o) {
 void add_check(CLI::App& program) {
   auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("check", "compare an artifact with the model it came from");
-  command->description(kAbout);
+  command->description(std::string(kAbout) + "\n");
   command->footer(kInputHelp + std::string(kExample));
   o->target.add_options(*command, true);
   command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");
   command->add_option("cache", o->cache, "its cache")->required()->type_name("OUT.cache");
-  command->add_option("--input", o->inputs, "one argument of the method (repeat); see below")->type_name("INPUT");
+  command->add_option("--input", o->inputs, "one argument of the method (repeat); see below")
+      ->type_name("INPUT")
+      ->allow_extra_args(false);
   command->add_option("--seed", o->seed, "seed of the generated inputs (default: 1)")->type_name("N");
   command->add_option("--rounds", o->rounds, "how many sets of inputs (default: 3)")
       ->type_name("N")

@@ -25,17 +25,10 @@ constexpr const char* kTour =
     "Exit codes: 0 done, 1 the job failed (one line on stderr says why), 2 wrong usage.\n"
     "Both files of a pair are executable input: load only what you trust. `precast info` executes nothing.";
 
-/// What went wrong, without the traceback that TorchScript puts before it.
-std::string in_a_line(std::string message) {
-  if (message.find("Traceback of TorchScript") == std::string::npos) return message;
-  while (!message.empty() && message.back() == '\n') message.pop_back();
-  return "the model failed: " + message.substr(message.rfind('\n') + 1);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App program(kAbout, "precast");
+  CLI::App program(std::string(kAbout) + "\n", "precast");
   program.footer(kTour);
   program.set_version_flag("--version", "precast " PRECAST_VERSION);
   program.require_subcommand(1);
@@ -49,7 +42,7 @@ int main(int argc, char** argv) {
 
   const auto complain = [&](const std::exception& e, int code) {
     const auto chosen = program.get_subcommands();
-    std::cerr << "precast" << (chosen.empty() ? "" : " " + chosen[0]->get_name()) << ": " << in_a_line(e.what()) << "\n";
+    std::cerr << "precast" << (chosen.empty() ? "" : " " + chosen[0]->get_name()) << ": " << e.what() << "\n";
     return code;
   };
   try {
@@ -62,7 +55,7 @@ int main(int argc, char** argv) {
       std::cerr << "precast: there is no subcommand '" << argv[1] << "'\n";
     else
       complain(e, 2);
-    std::cerr << "Try: precast " << (chosen ? std::string(argv[1]) + " " : "") << "--help\n";
+    std::cerr << "Try: precast " << (chosen ? argv[1] + std::string(" ") : "") << "--help\n";
     return 2;
   } catch (const std::invalid_argument& e) {
     return complain(e, 2);

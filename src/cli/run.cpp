@@ -28,14 +28,15 @@ constexpr const char* kAbout =
 
 constexpr const char* kExample =
     "\n\nExample:\n"
-    "  precast weights model.pt -o w.safetensors\n"
     "  precast run out.cpp out.cache --weights w.safetensors --input x.npy -o results\n"
     "  precast run out.cpp out.cache --weights w.safetensors --input 'f32[1,576]' -o results\n"
     "\n"
-    "Give one --input for each tensor argument; numbers and strings are fixed in the artifact. What the call changes "
-    "is\n"
-    "written too: DIR/input0.npy for argument tensors, DIR/gradients.safetensors, and with --save-weights the updated\n"
-    "weights. bfloat16 results are stored as uint16, for NumPy has no bfloat16.\n"
+    "`precast weights` makes w.safetensors. Give one --input for each tensor argument; numbers and strings are fixed "
+    "in\n"
+    "the artifact. What the call changes is written too: DIR/input0.npy for argument tensors,\n"
+    "DIR/gradients.safetensors, and with --save-weights the updated weights. bfloat16 results are stored as uint16, "
+    "for\n"
+    "NumPy has no bfloat16.\n"
     "\n"
     "Next: in Python, numpy.load('results/0.npy').";
 
@@ -269,12 +270,14 @@ void run(const Options& o) {
 void add_run(CLI::App& program) {
   auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("run", "run an artifact on .npy files");
-  command->description(kAbout);
+  command->description(std::string(kAbout) + "\n");
   command->footer(kInputHelp + std::string(kExample));
   command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");
   command->add_option("cache", o->cache, "its cache")->required()->type_name("OUT.cache");
   command->add_option("--weights", o->weights, "weights by name, from `precast weights`")->type_name("W.safetensors");
-  command->add_option("--input", o->inputs, "one tensor argument (repeat); see below")->type_name("INPUT");
+  command->add_option("--input", o->inputs, "one tensor argument (repeat); see below")
+      ->type_name("INPUT")
+      ->allow_extra_args(false);
   command->add_option("-o,--out", o->out, "folder for the results; made if missing")->required()->type_name("DIR");
   command->add_option("--save-weights", o->save_weights, "write the weights as the call leaves them")
       ->type_name("W2.safetensors");

@@ -18,7 +18,7 @@ struct Array {
 /// Bytes of a contiguous tensor; nothing if sizes (from a file, perhaps) are negative or too large to be real.
 std::optional<uint64_t> byte_count(ir::Dtype dtype, const std::vector<int64_t>& sizes);
 
-/// Fresh memory for `type` (strides >= 0), zeroed, 64-byte aligned.
+/// Fresh memory for `type` (strides >= 0), zeroed, 64-byte aligned. Throws PrecompileError when there is not so much.
 Array allocate(ir::Type type);
 
 /// `array` itself if it already has these strides, else a copy that has them.

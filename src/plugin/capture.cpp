@@ -15,13 +15,15 @@ void capture(const precast_capture_request& request) {
   Script script(request.callable);
   const auto inputs = script.complete(to_ivalues(request.inputs, request.n_inputs));
   const Flat arguments = flatten_arguments(inputs);
-  core.record(arguments_of(script.module(), arguments, static_cast<int>(inputs.size())),
-              [&](const detail::ResultSink& sink) {
-                const c10::IValue result = script.run(script.module(), inputs);
-                Flat flat;
-                flat.add(result, "the result");
-                sink(flat.leaves, flat.spec);
-              });
+  in_model([&] {
+    core.record(arguments_of(script.module(), arguments, static_cast<int>(inputs.size())),
+                [&](const detail::ResultSink& sink) {
+                  const c10::IValue result = script.run(script.module(), inputs);
+                  Flat flat;
+                  flat.add(result, "the result");
+                  sink(flat.leaves, flat.spec);
+                });
+  });
   core.finish();
 }
 

@@ -81,7 +81,7 @@ void check(const precast_check_request& request, void (*row)(void* context, cons
   const std::vector<at::Tensor> before = copies(everything(eager));
 
   // Eager first: nothing of precast has touched LibTorch by then.
-  eager.result = script.run(eager.module, eager.inputs);
+  eager.result = in_model([&] { return script.run(eager.module, eager.inputs); });
   const auto core = detail::load({request.artifact_path, request.cache_path});
   const Flat arguments = flatten_arguments(artifact.inputs);
   std::vector<detail::ResultLeaf> leaves(core->result_leaves());

@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "precast/detail/structure.h"
 #include "precast/error.h"
@@ -71,6 +72,14 @@ c10::IValue Script::run(torch::jit::Module module, const std::vector<c10::IValue
   const at::NoGradGuard no_gradients;
   const torch::jit::GraphOptimizerEnabledGuard as_written(false);
   return module.get_method(method_)(inputs);
+}
+
+std::string model_failure(const std::string& text) {
+  std::string line;
+  std::istringstream lines(text.substr(0, text.find("\nException raised from")));
+  for (std::string next; std::getline(lines, next);)
+    if (next.find_first_not_of(' ') != std::string::npos) line = next;
+  return "the model fails on these inputs: " + line;
 }
 
 std::vector<c10::IValue> Script::complete(std::vector<c10::IValue> inputs) const {

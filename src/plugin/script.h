@@ -8,6 +8,7 @@
 
 #include "plugin/plugin_abi.h"
 #include "precast/detail/leaf.h"
+#include "util/errors.h"
 
 namespace precast::plugin {
 
@@ -29,6 +30,23 @@ class Script {
   std::string file_, submodule_, method_;
   torch::jit::Module whole_, module_;
 };
+
+/// TorchScript's message without its stack of calls, which comes before the reason.
+std::string model_failure(const std::string& message);
+
+/// Runs `f`; an error that is the model's own becomes a PrecompileError that says so in a line.
+template <class F>
+auto in_model(F&& f) {
+  try {
+    return f();
+  } catch (const PrecompileError&) {
+    throw;
+  } catch (const InternalError&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw PrecompileError(model_failure(e.what()));
+  }
+}
 
 /// Tensors get memory of their own.
 std::vector<c10::IValue> to_ivalues(const precast_leaf* leaves, int n);

@@ -43,7 +43,7 @@ TEST_CASE("usage: what is wrong is said in a line, with exit code 2") {
     std::string message;
   } cases[] = {
       {{}, "precast: A subcommand is required"},
-      {{"compile"}, "compile"},
+      {{"compile"}, "precast: there is no subcommand 'compile'"},
       {{"capture"}, "precast capture: model is required"},
       {{"capture", "m.pt"}, "precast capture: --out is required"},
       {{"capture", "m.pt", "-o", "x", "--colour", "red"}, "precast capture: The following arguments were not expected"},
