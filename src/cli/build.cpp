@@ -50,7 +50,7 @@ void run(const Options& o) {
 void add_build(CLI::App& program) {
   auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("build", "compile an artifact's text to a shared object");
-  command->description(std::string(kAbout) + "\n");
+  command->description(command->get_description() + "\n\n" + kAbout + "\n");
   command->footer(kExample);
   command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");
   command->add_option("-o,--out", o->out, "shared object to write")->required()->type_name("OUT.so");

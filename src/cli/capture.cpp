@@ -68,7 +68,7 @@ void run(const Options& o) {
 void add_capture(CLI::App& program) {
   auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("capture", "record a TorchScript model and compile it to a pair of files");
-  command->description(std::string(kAbout) + "\n");
+  command->description(command->get_description() + "\n\n" + kAbout + "\n");
   command->footer(kInputHelp + std::string(kExample));
   o->target.add_options(*command, true);
   command->add_option("--input", o->inputs, "one argument of the method (repeat); see below")

@@ -116,7 +116,7 @@ void run(const Options& o) {
 void add_check(CLI::App& program) {
   auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("check", "compare an artifact with the model it came from");
-  command->description(std::string(kAbout) + "\n");
+  command->description(command->get_description() + "\n\n" + kAbout + "\n");
   command->footer(kInputHelp + std::string(kExample));
   o->target.add_options(*command, true);
   command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");

@@ -263,7 +263,7 @@ void run(const Options& o) {
 void add_info(CLI::App& program) {
   auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("info", "show what an artifact computes, how, and what it needs");
-  command->description(std::string(kAbout) + "\n");
+  command->description(command->get_description() + "\n\n" + kAbout + "\n");
   command->footer(kExample);
   command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");
   command->add_option("cache", o->cache, "its cache (default: OUT.cache, if it is there)")->type_name("OUT.cache");

@@ -1,6 +1,8 @@
 // The `precast` program: subcommands, and exit codes 0 done, 1 the job failed, 2 wrong usage.
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -25,6 +27,16 @@ constexpr const char* kTour =
     "Exit codes: 0 done, 1 the job failed (one line on stderr says why), 2 wrong usage.\n"
     "Both files of a pair are executable input: load only what you trust. `precast info` executes nothing.";
 
+// In the list of subcommands stands the first line of what each says of itself.
+struct Help : CLI::Formatter {
+  std::string make_subcommand(const CLI::App* command) const override {
+    const std::string about = command->get_description();
+    std::ostringstream out;
+    CLI::detail::format_help(out, command->get_name(), about.substr(0, about.find('\n')), column_width_);
+    return out.str();
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -32,6 +44,7 @@ int main(int argc, char** argv) {
   program.footer(kTour);
   program.set_version_flag("--version", "precast " PRECAST_VERSION);
   program.require_subcommand(1);
+  program.formatter(std::make_shared<Help>());
   program.get_formatter()->column_width(38);
   precast::cli::add_capture(program);
   precast::cli::add_info(program);

@@ -270,7 +270,7 @@ void run(const Options& o) {
 void add_run(CLI::App& program) {
   auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("run", "run an artifact on .npy files");
-  command->description(std::string(kAbout) + "\n");
+  command->description(command->get_description() + "\n\n" + kAbout + "\n");
   command->footer(kInputHelp + std::string(kExample));
   command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");
   command->add_option("cache", o->cache, "its cache")->required()->type_name("OUT.cache");

@@ -43,7 +43,7 @@ void run(const Options& o) {
 void add_weights(CLI::App& program) {
   auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("weights", "save a TorchScript model's weights as .safetensors");
-  command->description(std::string(kAbout) + "\n");
+  command->description(command->get_description() + "\n\n" + kAbout + "\n");
   command->footer(kExample);
   o->target.add_options(*command, false);
   command->add_option("-o,--out", o->out, "file to write")->required()->type_name("W.safetensors");

@@ -141,7 +141,8 @@ void expect_errors(const Runnable& f, const std::vector<Program>& programs, cons
 
 }  // namespace
 
-void save_batch(const std::vector<Program>& programs, const std::filesystem::path& dir, const Report& report) {
+void save_batch(const std::vector<Program>& programs, const std::filesystem::path& dir,
+                const std::vector<std::string>& isa, const Report& report) {
   const Expected expected = expect(programs, Variant::capture);
   for (const char* backend : kBackends) {
     const std::string stage = std::string("capture ") + backend;
@@ -149,6 +150,7 @@ void save_batch(const std::vector<Program>& programs, const std::filesystem::pat
       Inputs inputs(programs, expected.variants);
       LowerOptions options;
       options.backend = backend;
+      options.isa = isa;
       auto cap = capture([&](Inputs& module, std::vector<at::Tensor> user) { return run_all(programs, module, user); },
                          paths_of(dir, backend), options);
       const auto results = cap(inputs, inputs.user);

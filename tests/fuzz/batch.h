@@ -19,7 +19,8 @@ using Report = std::function<void(const Failure&)>;
 
 /// Runs in a process that has loaded no recorder. Plain eager first; then a capture with each backend writes
 /// DIR/eager.{cpp,cache} and DIR/inductor.{cpp,cache}, and what the captured call returned and changed is compared.
-void save_batch(const std::vector<Program>&, const std::filesystem::path& dir, const Report&);
+void save_batch(const std::vector<Program>&, const std::filesystem::path& dir, const std::vector<std::string>& isa,
+                const Report&);
 
 /// Runs in another process. Plain eager first; then both pairs are loaded and called with the values of the capture,
 /// with others, and with nasty ones; where eager throws, so must they, leaving every input as it was. Once more with

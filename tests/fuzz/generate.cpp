@@ -76,6 +76,19 @@ int pick_family(Random& random) {
 
 bool shares_storage(const at::Tensor& a, const at::Tensor& b) { return a.defined() && b.defined() && a.is_alias_of(b); }
 
+// Values as they were before a step that may have written some.
+void run_again(State& s) {
+  s.values = make_inputs(s.program, Variant::capture);
+  for (Step& step : s.program.steps) run_step(step, s.values);
+}
+
+// An input that comes to require grad is an effect that no op shows: refused at capture, and rightly.
+bool inputs_keep_requires_grad(const State& s) {
+  for (size_t i = 0; i < s.program.inputs.size(); ++i)
+    if (s.values[i].requires_grad() && !s.values[i].is_leaf()) return false;
+  return true;
+}
+
 // Tries one step; on success it is part of the program.
 void try_step(State& s) {
   const Family& family = families()[static_cast<size_t>(pick_family(s.random))];
@@ -96,6 +109,7 @@ void try_step(State& s) {
   try {
     run_step(step, s.values);
   } catch (const std::exception&) {  // eager refuses it: not a program
+    if (writes(step)) return run_again(s);
     s.values.resize(before);
     return;
   }
@@ -106,6 +120,7 @@ void try_step(State& s) {
     s.values.resize(before);
     return;
   }
+  if (!inputs_keep_requires_grad(s)) return run_again(s);
   inexact |= step.inexact;
   for (size_t i = before; i < s.values.size(); ++i)
     s.inexact.push_back(inexact && (at::isFloatingType(s.values[i].scalar_type()) || family.kind != Kind::exact));

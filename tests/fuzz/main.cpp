@@ -32,13 +32,19 @@ using namespace precast::fuzz;
 
 volatile std::sig_atomic_t stopped = 0;
 
+// How a batch is compiled: most take the quick way, each fifth one another.
+struct Setup {
+  std::string isa = "native";
+  bool recompile = false;  // load once more from the text alone
+};
+
 struct Options {
   int programs = 500;  // -1: until stopped
   int batch = 25;
   uint64_t seed = 1;
   std::string replay, dir;
   std::string worker, report;  // of a worker
-  bool recompile = false;
+  Setup setup;
   std::vector<std::string> names;
 };
 
@@ -63,18 +69,19 @@ int work(const Options& o) {
   if (o.worker == "save") {
     for (const auto& [op, counts] : coverage(programs))
       for (const auto& [dtype, n] : counts) out << "cover\t" << op << "\t" << dtype << "\t" << n << std::endl;
-    save_batch(programs, o.dir, report);
+    save_batch(programs, o.dir, {o.setup.isa}, report);
   } else {
-    load_batch(programs, o.dir, o.recompile, report);
+    load_batch(programs, o.dir, o.setup.recompile, report);
   }
   return 0;
 }
 
 // Exit status as waitpid gives it.
-int start(const std::vector<std::string>& args) {
+int start(const std::vector<std::string>& args, const std::string& errors) {
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork failed");
   if (child == 0) {
+    if (std::freopen(errors.c_str(), "w", stderr) == nullptr) ::_exit(127);
     ::alarm(600);  // a program that does not end is a failure
     std::vector<char*> argv;
     for (const std::string& a : args) argv.push_back(const_cast<char*>(a.c_str()));
@@ -86,6 +93,13 @@ int start(const std::vector<std::string>& args) {
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return status;
+}
+
+std::string last_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string last;
+  for (std::string line; std::getline(in, line);) last = line;
+  return last;
 }
 
 // ---- Driver ----
@@ -103,7 +117,7 @@ class Driver {
         names.push_back(std::to_string(seed++));
       const auto started = std::chrono::steady_clock::now();
       const int before = failed_;
-      handle(names, n_batch % 5 == 0, true);
+      handle(names, {n_batch % 5 == 1 ? "baseline" : "native", n_batch % 5 == 0}, true);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
       std::printf("programs %s to %s: %s (%.1f s)\n", names.front().c_str(), names.back().c_str(),
                   failed_ == before ? "ok" : (std::to_string(failed_ - before) + " failed").c_str(), took.count());
@@ -117,34 +131,37 @@ class Driver {
     return failed_ ? 1 : 0;
   }
 
-  std::vector<Failure> judge(const std::vector<std::string>& names, bool recompile, bool count = false) {
+  std::vector<Failure> judge(const std::vector<std::string>& names, const Setup& setup, bool count = false) {
     fs::remove_all(options_.dir);
     fs::create_directories(options_.dir);
     std::vector<Failure> failures;
     for (const char* worker : {"save", "load"}) {
       const std::string report = options_.dir + "/report";
       std::vector<std::string> args = {"precast_fuzz", "--worker", worker, "--dir", options_.dir, "--report", report};
-      if (recompile) args.push_back("--recompile");
+      args.insert(args.end(), {"--isa", setup.isa});
+      if (setup.recompile) args.push_back("--recompile");
       args.insert(args.end(), names.begin(), names.end());
-      const int status = start(args);
+      const std::string errors = options_.dir + "/errors";
+      const int status = start(args, errors);
       read(report, failures, count);
       fs::remove(report);
       if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         failures.push_back(
             {-1, std::string(worker) + " process",
-             WIFSIGNALED(status) ? std::string("died: ") + ::strsignal(WTERMSIG(status)) : "ended with an error"});
+             (WIFSIGNALED(status) ? std::string("died: ") + ::strsignal(WTERMSIG(status)) : "ended with an error") +
+                 ": " + last_line(errors)});
       if (!failures.empty()) break;
     }
     return failures;
   }
 
-  void explain(const std::string& name, const Failure& failure) {
+  void explain(const std::string& name, const Failure& failure, const Setup& setup) {
     ++failed_;
     std::cout << "\nFAILED: program " << name << ", " << failure.stage << ": " << failure.what << "\n";
     if (failed_ > 10) return;  // enough to work on; shrinking takes its time
     const Program p = parse_program(name);
     const Reduction least = shrink(p, [&](const Reduction& r) {
-      for (const Failure& f : judge({print(r)}, true))
+      for (const Failure& f : judge({print(r)}, setup))
         if (f.stage == failure.stage) return true;
       return false;
     });
@@ -156,7 +173,7 @@ class Driver {
         : failure.stage.find("other values") != std::string::npos ? Variant::other
                                                                   : Variant::capture;
     const char* backend = failure.stage.find("eager") != std::string::npos ? "eager" : "inductor";
-    const auto again = judge({print(least)}, true);
+    const auto again = judge({print(least)}, setup);
     std::cout << print_steps(smallest) << (again.empty() ? "" : again[0].stage + ": " + again[0].what + "\n")
               << "replay: precast_fuzz --replay " << print(least) << "\nas C++: " << file.string() << "\n\n";
     std::ofstream(file) << print_cpp(smallest, variant, backend, failure.stage + ": " + failure.what);
@@ -164,17 +181,18 @@ class Driver {
 
  private:
   // A failure of a batch as a whole is looked for in its halves.
-  void handle(const std::vector<std::string>& names, bool recompile, bool count) {
-    const auto failures = judge(names, recompile, count);
+  void handle(const std::vector<std::string>& names, const Setup& setup, bool count) {
+    const auto failures = judge(names, setup, count);
     std::set<int> explained;
     for (const Failure& f : failures) {
-      if (f.program >= 0 && explained.insert(f.program).second) explain(names[static_cast<size_t>(f.program)], f);
+      if (f.program >= 0 && explained.insert(f.program).second)
+        explain(names[static_cast<size_t>(f.program)], f, setup);
       if (f.program >= 0) continue;
-      if (names.size() == 1) return explain(names[0], f);
+      if (names.size() == 1) return explain(names[0], f, setup);
       const int before = failed_;
       const auto middle = names.begin() + static_cast<std::ptrdiff_t>(names.size() / 2);
-      handle({names.begin(), middle}, recompile, false);
-      handle({middle, names.end()}, recompile, false);
+      handle({names.begin(), middle}, setup, false);
+      handle({middle, names.end()}, setup, false);
       if (failed_ == before) {
         ++failed_;
         std::cout << "\nFAILED only together: programs " << names.front() << " to " << names.back() << ", " << f.stage
@@ -206,7 +224,7 @@ class Driver {
 int replay(const Options& o) {
   const Program p = parse_program(o.replay);
   std::cout << print_steps(p);
-  const auto failures = Driver(o).judge({o.replay}, true);
+  const auto failures = Driver(o).judge({o.replay}, {o.setup.isa, true});
   for (const Failure& f : failures) std::cout << f.stage << ": " << f.what << "\n";
   if (failures.empty()) std::cout << "ok\n";
   return failures.empty() ? 0 : 1;
@@ -238,7 +256,9 @@ Options parse(int argc, char** argv) {
     else if (flag == "--report")
       o.report = value();
     else if (flag == "--recompile")
-      o.recompile = true;
+      o.setup.recompile = true;
+    else if (flag == "--isa")
+      o.setup.isa = value();
     else if (flag.starts_with("-"))
       throw std::invalid_argument(
           "unknown option " + flag +

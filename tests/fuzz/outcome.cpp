@@ -126,6 +126,8 @@ std::string difference(const Outcome& expected, const Outcome& found, const std:
   for (size_t i = 0; i < e.size(); ++i) {
     const auto& [what, a] = e[i];
     const at::Tensor& b = f[i].second;
+    const auto nothing = [](const at::Tensor& t) { return !t.defined() || t.numel() == 0; };
+    if (what.starts_with("gradient") && nothing(a) && nothing(b)) continue;  // empty or none: nobody can tell
     if (a.defined() != b.defined()) return what + ": expected " + words(a) + ", found " + words(b);
     if (!a.defined()) continue;
     if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes())

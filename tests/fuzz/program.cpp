@@ -64,11 +64,6 @@ c10::OperatorHandle find(const std::string& op) {
                                                         dot == std::string::npos ? "" : op.substr(dot + 1).c_str());
 }
 
-bool writes(const Step& step) {
-  const std::string name = step.op.substr(0, step.op.find('.'));
-  return name.back() == '_';
-}
-
 at::Tensor loss_of(const std::vector<at::Tensor>& results) {
   at::Tensor loss;
   double weight = 1;
@@ -128,6 +123,11 @@ std::vector<at::Tensor> make_inputs(const Program& p, Variant variant) {
     tensors.push_back(t);
   }
   return tensors;
+}
+
+bool writes(const Step& step) {
+  const std::string name = step.op.substr(0, step.op.find('.'));
+  return name.back() == '_';
 }
 
 void run_step(Step& step, std::vector<at::Tensor>& values) {

@@ -67,6 +67,8 @@ struct Noise {
 std::vector<at::Tensor> run_steps(const Program&, std::vector<at::Tensor> inputs, const Noise& = {});
 std::vector<at::Tensor> pick_results(const Program&, const std::vector<at::Tensor>& values);
 
+/// Whether a step writes its first operand.
+bool writes(const Step&);
 /// One step on the values so far; appends what it returns and sets n_outs.
 void run_step(Step&, std::vector<at::Tensor>& values);
 
