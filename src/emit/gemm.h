@@ -13,8 +13,8 @@ namespace precast::emit {
 /// A or B. Element (b, i, k), where i is the row m of A or the column n of B, is either read through strides or
 /// computed by text.
 struct GemmOperand {
-  std::string pointer;                          // expression of the kernel's params: address of element (0, 0, 0)
-  ir::Dtype dtype = ir::Dtype::f32;             // in memory
+  std::string pointer;               // expression of the kernel's params: address of element (0, 0, 0)
+  ir::Dtype dtype = ir::Dtype::f32;  // in memory
   int64_t batch_stride = 0, i_stride = 0, k_stride = 0;  // elements; a batch stride of 0 says: the same for every b
 
   /// When not empty: function body that returns W elements (vec<f32, W>, or f64 if so accumulated) from (b, i, k) on,

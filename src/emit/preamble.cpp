@@ -16,6 +16,8 @@ constexpr std::string_view kPieces[] = {
     ,
 #include "emit/preamble/special.inc"
     ,
+#include "emit/preamble/tiles.inc"
+    ,
 #include "emit/preamble/gemm.inc"
 };
 

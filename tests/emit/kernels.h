@@ -42,21 +42,24 @@ inline std::string in_section(const Section& s, const std::string& body) {
                      "\n#define PRECAST_VECTOR_BYTES " + std::to_string(s.vector_bytes) + "\n";
   if (!target.empty())
     text += "#if defined(__clang__)\n#pragma clang attribute push(__attribute__((target(\"" + target +
-            "\"))), apply_to = function)\n#else\n#pragma GCC push_options\n#pragma GCC target(\"" + target + "\")\n#endif\n";
+            "\"))), apply_to = function)\n#else\n#pragma GCC push_options\n#pragma GCC target(\"" + target +
+            "\")\n#endif\n";
   text += "namespace precast_" + std::string(s.name) + " {\n" + std::string(precast::emit::preamble()) + body + "}\n";
-  if (!target.empty()) text += "#if defined(__clang__)\n#pragma clang attribute pop\n#else\n#pragma GCC pop_options\n#endif\n";
+  if (!target.empty())
+    text += "#if defined(__clang__)\n#pragma clang attribute pop\n#else\n#pragma GCC pop_options\n#endif\n";
   return text;
 }
 
 /// `body` stands in the section after the preamble; what it exports is extern "C".
 class Kernels {
  public:
-  Kernels(const Section& section, const std::string& compiler, const std::string& body, const std::string& flags = "-O3") {
+  Kernels(const Section& section, const std::string& compiler, const std::string& body,
+          const std::string& flags = "-O3") {
     const std::string include = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "include";
     scratch_.write("kernels.cpp", in_section(section, body));
     const std::string at = scratch_.path.string() + "/";
-    const std::string command = compiler + " " + flags + " -Wall -Wextra -shared -fPIC -I" + include + " " + at + "kernels.cpp -o " +
-                                at + "kernels.so 2> " + at + "log";
+    const std::string command = compiler + " " + flags + " -Wall -Wextra -shared -fPIC -I" + include + " " + at +
+                                "kernels.cpp -o " + at + "kernels.so 2> " + at + "log";
     const bool failed = std::system(command.c_str()) != 0;
     log = scratch_.read("log");
     if (failed) throw std::runtime_error(command + "\n" + log.substr(0, 4000));
@@ -87,7 +90,8 @@ struct ThreadHost : precast_host {
   explicit ThreadHost(int threads) : precast_host{} {
     num_threads = threads;
     context = this;
-    parallel_for = [](void* context, precast_i64 count, precast_i64 grain, void (*fn)(void*, precast_i64, precast_i64), void* arg) {
+    parallel_for = [](void* context, precast_i64 count, precast_i64 grain, void (*fn)(void*, precast_i64, precast_i64),
+                      void* arg) {
       const precast_i64 most = (count + grain - 1) / grain, threads = static_cast<ThreadHost*>(context)->num_threads;
       const precast_i64 pieces = most < threads ? most : threads;
       std::vector<std::thread> others;
