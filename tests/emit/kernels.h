@@ -58,7 +58,7 @@ class Kernels {
     const std::string include = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "include";
     scratch_.write("kernels.cpp", in_section(section, body));
     const std::string at = scratch_.path.string() + "/";
-    const std::string command = compiler + " " + flags + " -Wall -Wextra -shared -fPIC -I" + include + " " + at +
+    const std::string command = compiler + " " + flags + " -Wall -Wextra -Wno-psabi -shared -fPIC -I" + include + " " + at +
                                 "kernels.cpp -o " + at + "kernels.so 2> " + at + "log";
     const bool failed = std::system(command.c_str()) != 0;
     log = scratch_.read("log");

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <random>
 
@@ -29,73 +28,58 @@ constexpr const char* kName<float> = "f32";
 template <>
 constexpr const char* kName<double> = "f64";
 
+const double kReals[] = {0.0,
+                         -0.0,
+                         INFINITY,
+                         -INFINITY,
+                         NAN,
+                         1,
+                         -1,
+                         0.5,
+                         -0.5,
+                         1.5,
+                         2.5,
+                         -2.5,
+                         6,
+                         0.1,
+                         0.2,
+                         1 / 3.,
+                         5.3,
+                         -7,
+                         3,
+                         0.49999997,
+                         8388607.5,
+                         4503599627370495.5,
+                         -0.3,
+                         100.75,
+                         255.9,
+                         300,
+                         -1.5,
+                         0x1p31,
+                         -0x1p31,
+                         4294967301.0,
+                         9.3e18,
+                         1e30,
+                         -9.3e18,
+                         1e-3,
+                         2147483647.0,
+                         65535};
+const int kIntegers[] = {0, 1, 2, 3, 5, 7, 8, 10, 15, 31, 63, 64, 100, -1, -2, -3, -7};
+
 template <class T>
 std::vector<T> interesting() {
-  std::mt19937_64 engine(5);
+  using limits = std::numeric_limits<T>;
+  std::vector<T> v;
   if constexpr (std::is_floating_point_v<T>) {
-    const T inf = std::numeric_limits<T>::infinity(), tiny = std::numeric_limits<T>::denorm_min();
-    return {T(0),
-            -T(0),
-            inf,
-            -inf,
-            std::numeric_limits<T>::quiet_NaN(),
-            T(1),
-            T(-1),
-            T(0.5),
-            T(-0.5),
-            T(1.5),
-            T(2.5),
-            T(-2.5),
-            T(6),
-            T(0.1),
-            T(0.2),
-            T(1) / 3,
-            T(5.3),
-            T(-7),
-            T(3),
-            tiny,
-            -tiny,
-            std::numeric_limits<T>::max(),
-            std::numeric_limits<T>::lowest(),
-            T(0.49999997),
-            T(8388607.5),
-            T(4503599627370495.5),
-            T(-0.3),
-            T(100.75),
-            T(255.9),
-            T(300),
-            T(-1.5),
-            T(2147483648.0),
-            T(-2147483648.0),
-            T(4294967301.0),
-            T(9.3e18),
-            T(-9.3e18),
-            T(1e30)};
+    for (double x : kReals) v.push_back(static_cast<T>(x));
+    for (T x : {limits::denorm_min(), -limits::denorm_min(), limits::max(), limits::lowest()}) v.push_back(x);
   } else {
-    std::vector<T> v = {0,
-                        1,
-                        2,
-                        3,
-                        5,
-                        7,
-                        8,
-                        10,
-                        15,
-                        31,
-                        63,
-                        64,
-                        100,
-                        T(-1),
-                        T(-2),
-                        T(-3),
-                        T(-7),
-                        std::numeric_limits<T>::min(),
-                        std::numeric_limits<T>::max(),
-                        T(std::numeric_limits<T>::min() + 1),
-                        T(std::numeric_limits<T>::max() - 1)};
+    for (int x : kIntegers) v.push_back(static_cast<T>(x));
+    for (T x : {limits::min(), limits::max(), T(limits::min() + 1), T(limits::max() - 1)}) v.push_back(x);
+    std::mt19937_64 engine(5);
     for (int i = 0; i < 12; ++i) v.push_back(static_cast<T>(engine()));
-    return v;
   }
+  return v;
 }
 
 template <class T>
@@ -105,6 +89,8 @@ bool same(T a, T b) {
   else
     return a == b;
 }
+
+void expect_none(const std::string& difference) { CHECK(difference == ""); }
 
 /// Runs `name` at both widths over x (and y) and compares with `expected`.
 template <class T, class R>
@@ -117,17 +103,12 @@ void compare(const Kernels& kernels, const std::string& name, const std::vector<
       kernels.get<void(const T*, R*, int64_t, bool)>(name)(x.data(), got.data(), n, lanes);
     else
       kernels.get<void(const T*, const T*, R*, int64_t, bool)>(name)(x.data(), y.data(), got.data(), n, lanes);
-    CHECK(got.back() == R(77));
-    for (size_t i = 0; i < x.size(); ++i)
-      if (!same(got[i], expected[i])) {
-        const double a = static_cast<double>(x[i]), b = y.empty() ? 0 : static_cast<double>(y[i]);
-        CAPTURE(name);
-        CAPTURE(a);
-        CAPTURE(b);
-        CAPTURE(static_cast<double>(got[i]));
-        CHECK(static_cast<double>(got[i]) == static_cast<double>(expected[i]));
-        return;
-      }
+    std::string difference = got.back() == R(77) ? "" : name + " writes past the end";
+    for (size_t i = 0; i < x.size() && difference.empty(); ++i)
+      if (!same(got[i], expected[i]))
+        difference = name + " of " + std::to_string(x[i]) + (y.empty() ? "" : ", " + std::to_string(y[i])) + " is " +
+                     std::to_string(got[i]) + ", expected " + std::to_string(expected[i]);
+    expect_none(difference);
   }
 }
 
@@ -136,7 +117,7 @@ void compare(const Kernels& kernels, const std::string& name, const std::vector<
 template <class T>
 struct Op {
   const char* name;
-  std::function<T(T, T)> rule;
+  T (*rule)(T, T);
 };
 template <class T>
 T wrap(__int128 v) {
@@ -144,10 +125,14 @@ T wrap(__int128 v) {
 }
 
 template <class T>
+T floor_div(T a, T b) {
+  const __int128 x = a, y = b;
+  return b == 0 ? T(0) : wrap<T>((x - ((x % y + y) % y)) / y);
+}
+template <class T>
 std::vector<Op<T>> integer_ops() {
   using I = __int128;
-  const int bits = 8 * sizeof(T);
-  const auto floor_div = [](I a, I b) { return b == 0 ? I(0) : (a - ((a % b + b) % b)) / b; };
+  constexpr int bits = 8 * sizeof(T);
   return {
       {"add", [](T a, T b) { return wrap<T>(I(a) + b); }},
       {"sub", [](T a, T b) { return wrap<T>(I(a) - b); }},
@@ -157,11 +142,11 @@ std::vector<Op<T>> integer_ops() {
       {"bitwise_and", [](T a, T b) { return T(a & b); }},
       {"bitwise_or", [](T a, T b) { return T(a | b); }},
       {"bitwise_xor", [](T a, T b) { return T(a ^ b); }},
-      {"bitwise_left_shift", [=](T a, T b) { return b < 0 || I(b) >= bits ? T(0) : wrap<T>(I(a) << b); }},
-      {"bitwise_right_shift", [=](T a, T b) { return wrap<T>(I(a) >> (b < 0 || I(b) > bits ? bits : int(b))); }},
-      {"div_floor", [=](T a, T b) { return wrap<T>(floor_div(a, b)); }},
+      {"bitwise_left_shift", [](T a, T b) { return b < 0 || I(b) >= bits ? T(0) : wrap<T>(I(a) << b); }},
+      {"bitwise_right_shift", [](T a, T b) { return wrap<T>(I(a) >> (b < 0 || I(b) > bits ? bits : int(b))); }},
+      {"div_floor", [](T a, T b) { return wrap<T>(floor_div(a, b)); }},
       {"div_trunc", [](T a, T b) { return b == 0 ? T(0) : wrap<T>(I(a) / b); }},
-      {"remainder", [=](T a, T b) { return b == 0 ? T(0) : wrap<T>(I(a) - floor_div(a, b) * b); }},
+      {"remainder", [](T a, T b) { return b == 0 ? T(0) : wrap<T>(I(a) - floor_div(a, b) * b); }},
       {"fmod", [](T a, T b) { return b == 0 ? T(0) : wrap<T>(I(a) % b); }},
       {"pow",
        [](T a, T b) {
@@ -174,33 +159,28 @@ std::vector<Op<T>> integer_ops() {
   };
 }
 template <class T>
+T larger(T a, T b) {
+  return a > b ? a : b;
+}
+template <class T>
 std::vector<Op<T>> float_ops() {
-  const T nan = std::numeric_limits<T>::quiet_NaN();
-  const auto remainder = [](T a, T b) {
-    T m = std::fmod(a, b);
-    return m != 0 && (b < 0) != (m < 0) ? m + b : m;
-  };
   return {
       {"add", [](T a, T b) { return a + b; }},
       {"sub", [](T a, T b) { return a - b; }},
       {"mul", [](T a, T b) { return a * b; }},
       {"div", [](T a, T b) { return a / b; }},
-      {"maximum", [=](T a, T b) { return std::isnan(a) || std::isnan(b) ? nan
-                                         : a > b                        ? a
-                                                                        : b; }},
-      {"minimum", [=](T a, T b) { return std::isnan(a) || std::isnan(b) ? nan
-                                         : a < b                        ? a
-                                                                        : b; }},
-      {"fmax", [](T a, T b) { return std::isnan(a) ? b
-                                     : a < b       ? b
-                                                   : a; }},
-      {"fmin", [](T a, T b) { return std::isnan(a) ? b
-                                     : b < a       ? b
-                                                   : a; }},
+      {"maximum", [](T a, T b) { return std::isnan(a + b) && a != -b ? a + b : larger(a, b); }},
+      {"minimum", [](T a, T b) { return std::isnan(a + b) && a != -b ? a + b : -larger(-a, -b); }},
+      {"fmax", [](T a, T b) { return std::isnan(a) || a < b ? b : a; }},
+      {"fmin", [](T a, T b) { return std::isnan(a) || b < a ? b : a; }},
       {"copysign", [](T a, T b) { return std::copysign(a, b); }},
       {"nextafter", [](T a, T b) { return std::nextafter(a, b); }},
       {"fmod", [](T a, T b) { return std::fmod(a, b); }},
-      {"remainder", remainder},
+      {"remainder",
+       [](T a, T b) {
+         const T m = std::fmod(a, b);
+         return m != 0 && (b < 0) != (m < 0) ? m + b : m;
+       }},
       {"div_trunc", [](T a, T b) { return std::trunc(a / b); }},
       {"div_floor",
        [](T a, T b) {  // the exact quotient decides, not the rounded one
@@ -242,17 +222,24 @@ std::vector<Op<T>> binary_ops() {
     return integer_ops<T>();
 }
 template <class T>
-std::vector<std::pair<const char*, std::function<bool(T, T)>>> comparisons() {
-  return {{"eq", std::equal_to<T>()},
-          {"ne", std::not_equal_to<T>()},
-          {"lt", std::less<T>()},
-          {"le", std::less_equal<T>()},
-          {"gt", std::greater<T>()},
-          {"ge", std::greater_equal<T>()},
-          {"logical_and", [](T a, T b) { return a != 0 && b != 0; }},
-          {"logical_or", [](T a, T b) { return a != 0 || b != 0; }},
-          {"logical_xor", [](T a, T b) { return (a != 0) != (b != 0); }},
-          {"select_less", std::less<T>()}};
+struct Comparison {
+  const char* name;
+  bool (*rule)(T, T);
+};
+template <class T>
+std::vector<Comparison<T>> comparisons() {
+  return {
+      {"eq", [](T a, T b) { return a == b; }},
+      {"ne", [](T a, T b) { return a != b; }},
+      {"lt", [](T a, T b) { return a < b; }},
+      {"le", [](T a, T b) { return a <= b; }},
+      {"gt", [](T a, T b) { return a > b; }},
+      {"ge", [](T a, T b) { return a >= b; }},
+      {"logical_and", [](T a, T b) { return a != 0 && b != 0; }},
+      {"logical_or", [](T a, T b) { return a != 0 || b != 0; }},
+      {"logical_xor", [](T a, T b) { return (a != 0) != (b != 0); }},
+      {"select_less", [](T a, T b) { return a < b; }},
+  };
 }
 
 template <class T>
