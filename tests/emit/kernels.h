@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "artifact/embedded.h"
 #include "emit/preamble.h"
 #include "precast/artifact_abi.h"
 #include "scratch.h"
@@ -38,7 +39,7 @@ inline std::vector<std::string> compilers() {
 
 inline std::string in_section(const Section& s, const std::string& body) {
   const std::string target = s.target;
-  std::string text = "#include \"precast/artifact_abi.h\"\n#define PRECAST_ISA " + std::to_string(s.isa) +
+  std::string text = std::string(precast::artifact::kAbiHeader) + "#define PRECAST_ISA " + std::to_string(s.isa) +
                      "\n#define PRECAST_VECTOR_BYTES " + std::to_string(s.vector_bytes) + "\n";
   if (!target.empty())
     text += "#if defined(__clang__)\n#pragma clang attribute push(__attribute__((target(\"" + target +
@@ -55,10 +56,9 @@ class Kernels {
  public:
   Kernels(const Section& section, const std::string& compiler, const std::string& body,
           const std::string& flags = "-O3") {
-    const std::string include = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "include";
     scratch_.write("kernels.cpp", in_section(section, body));
     const std::string at = scratch_.path.string() + "/";
-    const std::string command = compiler + " " + flags + " -Wall -Wextra -Wno-psabi -shared -fPIC -I" + include + " " + at +
+    const std::string command = compiler + " " + flags + " -Wall -Wextra -Wno-psabi -shared -fPIC " + at +
                                 "kernels.cpp -o " + at + "kernels.so 2> " + at + "log";
     const bool failed = std::system(command.c_str()) != 0;
     log = scratch_.read("log");
