@@ -58,7 +58,8 @@ std::vector<std::byte> read_bytes(const fs::path& path) {
   return {begin, begin + text.size()};
 }
 
-/// A cache whose compiled form is what `g++ -O3 -shared -fPIC model.cpp` makes of the text. Returns the seconds it took.
+/// A cache whose compiled form is what `g++ -O3 -shared -fPIC model.cpp` makes of the text. Returns the seconds it
+/// took.
 double plain_build(const PairPaths& pair, const fs::path& cache_path) {
   const fs::path library = cache_path.string() + ".so";
   const std::string command =
@@ -106,9 +107,9 @@ void bench_as(const Workload& w, Module module, const bench::Machine& machine, c
   const auto bound = f.bind(module);
   const auto plain_bound = precast::load<Tensors(Module, Tensors)>(plain).bind(module);
   const auto frozen = f.freeze(module);
-  const auto t = interleave({[&] { w.run(any, inputs); }, [&] { bound(inputs); }, [&] { plain_bound(inputs); },
-                             [&] { frozen(inputs); }},
-                            1.0);
+  const auto t = interleave(
+      {[&] { w.run(any, inputs); }, [&] { bound(inputs); }, [&] { plain_bound(inputs); }, [&] { frozen(inputs); }},
+      1.0);
 
   const auto metadata = metadata_of(pair.artifact_path);
   double flops = 0, bytes = 0, ideal = 0;
@@ -137,8 +138,9 @@ void bench_overhead(const fs::path& folder) {
   capture.finish();
   const auto f = precast::load<at::Tensor(at::Tensor)>(pair);
   const auto t = interleave({[&] { add_one(x); }, [&] { f(x); }, [&] { torch::empty({8}); }}, 1.0);
-  std::printf("x + 1 on 8 numbers: eager %.2f us, artifact %.2f us, of which an empty output %.2f us: %.2f us above it\n\n",
-              1e6 * t[0], 1e6 * t[1], 1e6 * t[2], 1e6 * (t[1] - t[2]));
+  std::printf(
+      "x + 1 on 8 numbers: eager %.2f us, artifact %.2f us, of which an empty output %.2f us: %.2f us above it\n\n",
+      1e6 * t[0], 1e6 * t[1], 1e6 * t[2], 1e6 * (t[1] - t[2]));
 }
 
 void bench_one(const Workload& w, const bench::Machine& machine, const fs::path& folder) {
@@ -161,12 +163,13 @@ int main(int argc, char** argv) {
   std::printf("%d threads: %.0f GF/s of float32 multiply-adds, %.1f GB/s of memory; LibTorch %s\n\n", machine.threads,
               machine.flops / 1e9, machine.bytes / 1e9, TORCH_VERSION);
   bench_overhead(folder);
-  std::printf("%-15s %11s %11s %7s %11s %7s %11s %7s %13s %6s %9s %8s\n", "", "eager us", "artifact us", "", "plain g++ us",
-              "", "frozen us", "", "rate", "roof", "compile s", "load ms");
+  std::printf("%-15s %11s %11s %7s %11s %7s %11s %7s %13s %6s %9s %8s\n", "", "eager us", "artifact us", "",
+              "plain g++ us", "", "frozen us", "", "rate", "roof", "compile s", "load ms");
   for (const auto* table : {&bench::cases(), &demo::workloads()})
     for (const Workload& w : *table)
       if (wanted.empty() || std::find(wanted.begin(), wanted.end(), w.name) != wanted.end())
         bench_one(w, machine, folder);
-  std::printf("\nratios: eager time / that time. artifact: from the cache, weights read live. plain g++: the text built by\n"
-              "hand with -O3 -shared -fPIC. frozen: weights packed once. roof: fraction of what this machine can do.\n");
+  std::printf(
+      "\nratios: eager time / that time. artifact: from the cache, weights read live. plain g++: the text built by\n"
+      "hand with -O3 -shared -fPIC. frozen: weights packed once. roof: fraction of what this machine can do.\n");
 }

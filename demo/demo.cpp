@@ -45,8 +45,8 @@ Row run(const Listed& w, const std::filesystem::path& folder) {
 }
 
 void print_table(const std::vector<Row>& rows) {
-  std::printf("\n%-15s %5s %8s %7s %10s %10s %8s %11s %11s %7s %10s\n", "model", "ops", "lowered", "kernels", "capture s",
-              "compile s", "load ms", "eager us", "artifact us", "ratio", "difference");
+  std::printf("\n%-15s %5s %8s %7s %10s %10s %8s %11s %11s %7s %10s\n", "model", "ops", "lowered", "kernels",
+              "capture s", "compile s", "load ms", "eager us", "artifact us", "ratio", "difference");
   for (const Row& r : rows) {
     if (r.judged.call_us == 0) {
       std::printf("%-15s failed\n", r.name.c_str());
@@ -66,8 +66,10 @@ bool tell_stories(const std::vector<Row>& rows) {
     if (r.captured.ops == 0) continue;
     if (r.name == "digits-train") {
       const Judged t = judge_training(r.captured, {.threads = 1, .environment = {}});
-      std::printf("\nDigits: trained from the artifact in a fresh process; the first 50 losses within %.1e of eager's;"
-                  " test accuracy %.1f %%%s\n", t.difference, 100 * t.accuracy, t.equal ? "" : ("\n  " + t.why).c_str());
+      std::printf(
+          "\nDigits: trained from the artifact in a fresh process; the first 50 losses within %.1e of eager's;"
+          " test accuracy %.1f %%%s\n",
+          t.difference, 100 * t.accuracy, t.equal ? "" : ("\n  " + t.why).c_str());
       good = good && t.equal && t.accuracy >= 0.97;
     } else if (r.name == "silero") {
       const Judged s = judge_stream(r.captured, {.threads = 1, .environment = {}});
@@ -98,8 +100,9 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // progress shows in a pipe, too
   const std::filesystem::path folder = "out/demo";
   std::vector<Row> rows;
-  std::printf("Each model is recorded and compiled here, then loaded and compared with eager in another process with an\n"
-              "empty environment, another folder and another number of threads.\n\n");
+  std::printf(
+      "Each model is recorded and compiled here, then loaded and compared with eager in another process with an\n"
+      "empty environment, another folder and another number of threads.\n\n");
   try {
     for (const Listed& w : list_workloads())
       if (wanted.empty() || std::find(wanted.begin(), wanted.end(), w.name) != wanted.end())

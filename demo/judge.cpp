@@ -30,8 +30,8 @@ struct Comparison {
     if (line["equal"].get<bool>()) line["why"] = why;
     line["equal"] = false;
   }
-  /// `exact`, when defined, is the same value from eager in float64: where many layers amplify rounding, eager itself is
-  /// further from it than the bounds, and the artifact may be as far again.
+  /// `exact`, when defined, is the same value from eager in float64: where many layers amplify rounding, eager itself
+  /// is further from it than the bounds, and the artifact may be as far again.
   void compare(const std::string& name, const at::Tensor& eager, const at::Tensor& ours, const at::Tensor& exact = {}) {
     if (eager.defined() != ours.defined()) return fail(name + (ours.defined() ? " is there" : " is not there"));
     if (!eager.defined()) return;
@@ -46,9 +46,14 @@ struct Comparison {
     if (!(difference <= line["difference"].get<double>())) line["difference"] = difference;
     if (at::allclose(ours, eager, kRelative, kAbsolute, /*equal_nan=*/true)) return;
     const auto error = [&](const at::Tensor& t) { return (t.to(at::kDouble) - exact).norm().item<double>(); };
-    // A rectifier whose input is next to zero may open in one of them only; that moves a gradient by some tenths of a percent.
+    // A rectifier whose input is next to zero may open in one of them only; that moves a gradient by some tenths of a
+    // percent.
     if (!exact.defined() || !(error(ours) <= 2 * error(eager) + 0.01 * exact.norm().item<double>()))
-      fail(name + " differs by up to " + std::to_string(difference) + (exact.defined() ? "; its distance from float64 is " + std::to_string(error(ours)) + ", eager's " + std::to_string(error(eager)) + ", its norm " + std::to_string(exact.norm().item<double>()) : ""));
+      fail(name + " differs by up to " + std::to_string(difference) +
+           (exact.defined()
+                ? "; its distance from float64 is " + std::to_string(error(ours)) + ", eager's " +
+                      std::to_string(error(eager)) + ", its norm " + std::to_string(exact.norm().item<double>())
+                : ""));
   }
   void compare(const std::string& name, const Tensors& eager, const Tensors& ours) {
     if (eager.size() != ours.size()) return fail(name + ": another number of tensors");

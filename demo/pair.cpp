@@ -74,8 +74,7 @@ Captured capture_pair(const std::string& name, const std::string& backend, const
   const Workload& w = workload(name);
   std::visit([&](auto module) { capture_as(w, std::move(module), captured, options); }, w.make_module());
 
-  const auto metadata =
-      nlohmann::json::parse(precast::load({captured.artifact, captured.cache}).metadata());
+  const auto metadata = nlohmann::json::parse(precast::load({captured.artifact, captured.cache}).metadata());
   captured.ops = metadata.at("TOTAL_OPS");
   captured.lowered = metadata.at("LOWERED_OPS");
   captured.kernels = static_cast<int>(metadata.at("KERNELS").size());

@@ -57,7 +57,8 @@ Digits read_digits() {
     auto& row = rows.emplace_back();
     for (int& value : row) {
       char comma;
-      if (!(numbers >> value)) throw std::runtime_error("digits.csv: line " + std::to_string(rows.size()) + " is short");
+      if (!(numbers >> value))
+        throw std::runtime_error("digits.csv: line " + std::to_string(rows.size()) + " is short");
       numbers >> comma;
     }
   }

@@ -20,7 +20,8 @@ struct GptBlock : torch::nn::Module {
   }
   at::Tensor forward(at::Tensor x) {
     const int64_t batch = x.size(0), tokens = x.size(1);
-    const auto heads = qkv(norm1(x)).view({batch, tokens, 3, kGptHeads, kGptWidth / kGptHeads}).permute({2, 0, 3, 1, 4});
+    const auto heads =
+        qkv(norm1(x)).view({batch, tokens, 3, kGptHeads, kGptWidth / kGptHeads}).permute({2, 0, 3, 1, 4});
     const auto attended = at::scaled_dot_product_attention(heads[0], heads[1], heads[2], {}, 0.0, /*is_causal=*/true);
     x = x + project(attended.transpose(1, 2).reshape({batch, tokens, kGptWidth}));
     return x + down(torch::gelu(up(norm2(x)), "tanh"));

@@ -34,8 +34,8 @@ struct ResNet18 : torch::nn::Module {
   torch::nn::Linear out{nullptr};
 
   explicit ResNet18(int64_t classes = 1000) {
-    stem = register_module("stem",
-                           torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 64, 7).stride(2).padding(3).bias(false)));
+    stem =
+        register_module("stem", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 64, 7).stride(2).padding(3).bias(false)));
     norm = register_module("norm", torch::nn::BatchNorm2d(64));
     int64_t channels = 64;
     for (const int64_t width : {64, 128, 256, 512})

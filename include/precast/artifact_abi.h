@@ -19,24 +19,24 @@ typedef unsigned long long precast_u64;
 
 /* precast_tensor.flags */
 enum {
-  PRECAST_CONJ = 1,          /* lazy conjugate bit */
-  PRECAST_NEG = 2,           /* lazy negative bit */
+  PRECAST_CONJ = 1, /* lazy conjugate bit */
+  PRECAST_NEG = 2,  /* lazy negative bit */
   PRECAST_REQUIRES_GRAD = 4,
-  PRECAST_NOT_STRIDED = 8,   /* sparse, nested, quantized, meta, ...: refused by name */
+  PRECAST_NOT_STRIDED = 8, /* sparse, nested, quantized, meta, ...: refused by name */
   PRECAST_UNDEFINED = 16,
-  PRECAST_LAYOUT = 32        /* in a precast_tensor_spec: strides are checked even where the artifact is layout-flexible */
+  PRECAST_LAYOUT = 32 /* in a precast_tensor_spec: strides are checked even where the artifact is layout-flexible */
 };
 
 /* One tensor, described by who owns it. Sizes and strides count elements. */
 typedef struct precast_tensor {
-  void* data;                /* first element */
+  void* data; /* first element */
   const precast_i64* sizes;
   const precast_i64* strides;
-  const void* identity;      /* equal for the same tensor object */
-  void* handle;              /* the host's own */
+  const void* identity; /* equal for the same tensor object */
+  void* handle;         /* the host's own */
   precast_i32 ndim;
-  precast_i32 dtype;         /* numbers of c10::ScalarType */
-  precast_i32 device_type;   /* numbers of c10::DeviceType: 0 is the CPU */
+  precast_i32 dtype;       /* numbers of c10::ScalarType */
+  precast_i32 device_type; /* numbers of c10::DeviceType: 0 is the CPU */
   precast_i32 device_index;
   precast_u32 flags;
   precast_u32 reserved;
@@ -45,25 +45,37 @@ typedef struct precast_tensor {
 /* One entry of a module's named_parameters() or named_buffers(), duplicates kept. */
 typedef struct precast_named {
   const char* name;
-  precast_i32 module;        /* index among the module arguments */
+  precast_i32 module; /* index among the module arguments */
   precast_i32 is_buffer;
   precast_tensor tensor;
 } precast_named;
 
-enum { PRECAST_NONE = 0, PRECAST_BOOL = 1, PRECAST_INT = 2, PRECAST_DOUBLE = 3, PRECAST_STRING = 4, PRECAST_TENSOR = 5 };
+enum {
+  PRECAST_NONE = 0,
+  PRECAST_BOOL = 1,
+  PRECAST_INT = 2,
+  PRECAST_DOUBLE = 3,
+  PRECAST_STRING = 4,
+  PRECAST_TENSOR = 5
+};
 
 /* One leaf of the user's (non-module) arguments, in depth-first order. */
 typedef struct precast_leaf {
   precast_i32 kind;
-  precast_i32 length;        /* of `s` */
-  precast_i64 i;             /* BOOL, INT */
+  precast_i32 length; /* of `s` */
+  precast_i64 i;      /* BOOL, INT */
   double d;
   const char* s;
   precast_tensor t;
 } precast_leaf;
 
-enum { PRECAST_OK = 0, PRECAST_CONTRACT = 1 /* the caller broke the contract */, PRECAST_RUN = 2 /* the computation failed */,
-       PRECAST_INTERNAL = 3, PRECAST_HOST = 4 /* a host callback failed and keeps its own reason */ };
+enum {
+  PRECAST_OK = 0,
+  PRECAST_CONTRACT = 1 /* the caller broke the contract */,
+  PRECAST_RUN = 2 /* the computation failed */,
+  PRECAST_INTERNAL = 3,
+  PRECAST_HOST = 4 /* a host callback failed and keeps its own reason */
+};
 
 /* What a host offers. Every callback may be called from the calling thread only, unless it says otherwise. */
 typedef struct precast_host {
@@ -93,8 +105,8 @@ typedef struct precast_tensor_spec {
   const precast_i64* sizes;
   const precast_i64* strides;
   precast_i32 ndim, dtype, device_type, device_index;
-  precast_i32 read;          /* the graph reads or writes it: its layout counts */
-  precast_u32 flags;         /* CONJ, NEG as captured */
+  precast_i32 read;  /* the graph reads or writes it: its layout counts */
+  precast_u32 flags; /* CONJ, NEG as captured */
 } precast_tensor_spec;
 
 typedef struct precast_slot_spec { /* un-interned module entry; `tensor` indexes params then buffers */
@@ -112,29 +124,37 @@ typedef struct precast_leaf_spec { /* expected user leaf; numbers and strings ar
 
 /* A "source" is a tensor the caller passes: params, then buffers, then user leaves that are tensors, each counted
  * through: source < n_params + n_buffers indexes the interned module tensors, the rest user tensors in leaf order. */
-typedef struct precast_input_spec { precast_i32 source, reserved; precast_i64 offset_bytes; } precast_input_spec;
+typedef struct precast_input_spec {
+  precast_i32 source, reserved;
+  precast_i64 offset_bytes;
+} precast_input_spec;
 /* data(b) - data(a) must equal delta_bytes (shared != 0), or their memory must not overlap (shared == 0). */
-typedef struct precast_alias_spec { precast_i32 a, b, shared, reserved; precast_i64 delta_bytes; } precast_alias_spec;
-typedef struct precast_write_spec { precast_i32 source, output; } precast_write_spec; /* copy output's bytes over source */
+typedef struct precast_alias_spec {
+  precast_i32 a, b, shared, reserved;
+  precast_i64 delta_bytes;
+} precast_alias_spec;
+typedef struct precast_write_spec {
+  precast_i32 source, output;
+} precast_write_spec; /* copy output's bytes over source */
 
 typedef struct precast_spec {
   precast_u32 struct_size;
-  precast_i32 layout_strict;           /* inductor: strides of tensors with `read` are checked */
-  precast_i32 n_positional;            /* arguments fn took, modules included */
+  precast_i32 layout_strict; /* inductor: strides of tensors with `read` are checked */
+  precast_i32 n_positional;  /* arguments fn took, modules included */
   precast_i32 n_modules;
   const precast_i32* module_positions;
   precast_i32 n_params, n_buffers;
-  const precast_tensor_spec* tensors;  /* params then buffers, interned */
+  const precast_tensor_spec* tensors; /* params then buffers, interned */
   precast_i32 n_slots, n_leaves;
-  const precast_slot_spec* slots;      /* all modules' params (module by module), then all modules' buffers */
-  const char* in_spec;                 /* 0: not checked */
+  const precast_slot_spec* slots; /* all modules' params (module by module), then all modules' buffers */
+  const char* in_spec;            /* 0: not checked */
   const precast_leaf_spec* leaves;
   precast_i32 n_inputs, n_aliases;
-  const precast_input_spec* inputs;    /* graph inputs */
+  const precast_input_spec* inputs; /* graph inputs */
   const precast_alias_spec* aliases;
   precast_i32 n_outputs, n_writes;
-  const precast_tensor_spec* outputs;  /* graph outputs; allocated by the host */
-  const precast_write_spec* writes;    /* applied last, when nothing can fail any more */
+  const precast_tensor_spec* outputs; /* graph outputs; allocated by the host */
+  const precast_write_spec* writes;   /* applied last, when nothing can fail any more */
 } precast_spec;
 
 /* ---- One call ---- */
@@ -142,14 +162,14 @@ typedef struct precast_spec {
 typedef struct precast_call {
   precast_i32 n_positional, n_modules;
   const precast_i32* module_positions;
-  const char* in_spec;                 /* structure of the user arguments as the caller passes them */
+  const char* in_spec; /* structure of the user arguments as the caller passes them */
   precast_i32 n_leaves;
-  precast_i32 n_bound;                 /* params + buffers */
+  precast_i32 n_bound; /* params + buffers */
   const precast_leaf* leaves;
-  const precast_tensor* bound;         /* interned tensors from check_modules, refreshed by the host */
-  char* arena;                         /* arena_bytes, 64-byte aligned, may hold anything */
-  char* prepared;                      /* prepared_bytes: filled by prepare (frozen) or 0: prepare in the arena */
-  precast_tensor* outputs;             /* n_outputs, filled through host->allocate */
+  const precast_tensor* bound; /* interned tensors from check_modules, refreshed by the host */
+  char* arena;                 /* arena_bytes, 64-byte aligned, may hold anything */
+  char* prepared;              /* prepared_bytes: filled by prepare (frozen) or 0: prepare in the arena */
+  precast_tensor* outputs;     /* n_outputs, filled through host->allocate */
 } precast_call;
 
 /* What kernels get: the graph's inputs and outputs in order, scratch memory, packed weights. */
@@ -164,12 +184,13 @@ typedef struct precast_frame {
 typedef struct precast_artifact {
   precast_u32 abi_version, struct_size;
   precast_u64 features;
-  const char* metadata;                /* JSON */
-  const char* graph;                   /* text of the recorded graph */
+  const char* metadata; /* JSON */
+  const char* graph;    /* text of the recorded graph */
   const precast_spec* spec;
-  const char* isa;                     /* the section chosen on this CPU */
+  const char* isa; /* the section chosen on this CPU */
   precast_i64 arena_bytes, prepared_bytes;
-  /* Checks a model against the spec; slot_of[t] becomes the index in `entries` of interned tensor t (n_params + n_buffers). */
+  /* Checks a model against the spec; slot_of[t] becomes the index in `entries` of interned tensor t (n_params +
+   * n_buffers). */
   int (*check_modules)(const precast_host*, const precast_named* entries, precast_i32 n_entries, precast_i32* slot_of);
   /* Runs what depends on params and buffers only (packing, folding) into `prepared`. */
   int (*prepare)(const precast_host*, const precast_call*, char* prepared);

@@ -56,7 +56,8 @@ void precast_free_binding(precast_binding* binding);
 /** Calls the artifact. `in_spec` is the structure of the user arguments; NULL takes the expected one. */
 int precast_call_model(const precast_binding* binding, const precast_leaf* leaves, int n_leaves, const char* in_spec,
                        precast_outputs** outputs);
-/** Leaves of the result in OUT_SPEC order; tensors live until precast_free_outputs, or belong to the caller's inputs. */
+/** Leaves of the result in OUT_SPEC order; tensors live until precast_free_outputs, or belong to the caller's inputs.
+ */
 int precast_num_outputs(const precast_outputs* outputs);
 const precast_leaf* precast_output(const precast_outputs* outputs, int i);
 /** Gradients that the call made: `name` is the parameter's, to be added to its .grad (or to replace it). */

@@ -16,10 +16,12 @@ PairBytes build_pair(const Signature& signature, const ir::Graph& recorded, cons
   if (emitted) {
     const std::vector<std::string> compiler = find_compiler();
     if (compiler.empty())
-      warn("no C++ compiler found ($CXX, c++, g++, clang++ in PATH): the cache holds no compiled form, so the artifact "
-           "is compiled when it is loaded where there is one");
+      warn(
+          "no C++ compiler found ($CXX, c++, g++, clang++ in PATH): the cache holds no compiled form, so the artifact "
+          "is compiled when it is loaded where there is one");
     else
-      cache.variants.push_back({target_name(), compiler_version(compiler), resolve_isas(options.isa), compile_artifact(pair.code)});
+      cache.variants.push_back(
+          {target_name(), compiler_version(compiler), resolve_isas(options.isa), compile_artifact(pair.code)});
   }
   pair.cache = write_cache(cache);
   return pair;

@@ -112,7 +112,8 @@ std::vector<std::byte> write_cache(const Cache& cache) {
 std::variant<Cache, CacheProblem> read_cache(std::span<const std::byte> bytes) {
   Reader reader{bytes};
   if (bytes.size() < kMagic.size() || !std::ranges::equal(reader.raw(kMagic.size()), std::as_bytes(std::span(kMagic))))
-    return CacheProblem{"format", "a file that begins with \"precast cache\"", bytes.empty() ? "an empty file" : "something else"};
+    return CacheProblem{"format", "a file that begins with \"precast cache\"",
+                        bytes.empty() ? "an empty file" : "something else"};
   try {
     if (const uint64_t version = reader.number(4); version != kCacheVersion)
       return CacheProblem{"version", std::to_string(kCacheVersion), std::to_string(version)};

@@ -12,20 +12,22 @@ namespace precast::artifact {
 inline constexpr unsigned kCacheVersion = 1;
 
 struct CacheVariant {
-  std::string target;            // "x86_64-linux": must match to load
-  std::string toolchain;         // compiler that made it
-  std::vector<std::string> isa;  // sections inside
+  std::string target;              // "x86_64-linux": must match to load
+  std::string toolchain;           // compiler that made it
+  std::vector<std::string> isa;    // sections inside
   std::vector<std::byte> payload;  // a shared object
 };
 
 struct Cache {
   std::string backend, tracer;
-  std::string code_hash;         // sha256 of the exact text, hex
+  std::string code_hash;               // sha256 of the exact text, hex
   std::vector<CacheVariant> variants;  // empty: backend="eager", or no compiler at capture
 };
 
 /// Why bytes are no usable cache: the field and what was expected and found.
-struct CacheProblem { std::string field, expected, found; };
+struct CacheProblem {
+  std::string field, expected, found;
+};
 
 std::vector<std::byte> write_cache(const Cache&);
 std::variant<Cache, CacheProblem> read_cache(std::span<const std::byte>);

@@ -33,16 +33,18 @@ const Isa& isa_named(const std::string& name) {
 
 std::string header(const Metadata& m) {
   const std::string n = std::to_string(m.total_ops);
-  const std::string what = m.signature.backend == "eager" ? n + " ops, run through the host"
-                                                          : n + " ops, " + std::to_string(m.lowered_ops) + " lowered, " +
-                                                                std::to_string(m.host_ops.size()) + " run by the host";
+  const std::string what = m.signature.backend == "eager"
+                               ? n + " ops, run through the host"
+                               : n + " ops, " + std::to_string(m.lowered_ops) + " lowered, " +
+                                     std::to_string(m.host_ops.size()) + " run by the host";
   return std::string(kFirstLine) + what + R"(
 //
 // One C++ file (C++14 or later) without headers. It holds, in order: metadata (JSON, read and never executed), the recorded graph,
 // the kernels, the driver with all checks of a call. It holds no weights: the model is passed to each call.
 //
 //   build it alone     g++ -O3 -shared -fPIC THIS_FILE -o model.so      (clang++ takes the same flags)
-//   or link it in      compile it with your program; the one symbol it defines is )" + m.symbol + R"(()
+//   or link it in      compile it with your program; the one symbol it defines is )" +
+         m.symbol + R"(()
 //
 // The kernels stand here once and are compiled once per instruction set: the file includes itself with PRECAST_ISA set.
 // With -DPRECAST_PART=k only one part is compiled, so that parts compile in parallel; see the end of section 3.
@@ -63,15 +65,16 @@ std::string header(const Metadata& m) {
 #if PRECAST_PART < 0
 #define PRECAST_LOCAL namespace
 #else
-#define PRECAST_LOCAL namespace )" + m.symbol + R"(_parts __attribute__((visibility("hidden")))
+#define PRECAST_LOCAL namespace )" +
+         m.symbol + R"(_parts __attribute__((visibility("hidden")))
 #endif
 )";
 }
 
 std::string literals(const Metadata& m, const std::string& graph) {
-  return title("1. Metadata") + "#if PRECAST_PART <= 0" + std::string(kMetadata) + raw_literal(to_json(m)) + ";\n#endif\n" +
-         title("2. Graph, as recorded") + "#if PRECAST_PART <= 0" + std::string(kGraph) + raw_literal(graph) +
-         ";\n#endif\n";
+  return title("1. Metadata") + "#if PRECAST_PART <= 0" + std::string(kMetadata) + raw_literal(to_json(m)) +
+         ";\n#endif\n" + title("2. Graph, as recorded") + "#if PRECAST_PART <= 0" + std::string(kGraph) +
+         raw_literal(graph) + ";\n#endif\n";
 }
 
 // ---- Kernels, once in the text ----
@@ -121,12 +124,15 @@ std::string section_text(const Section& s, size_t index, int parts) {
   const std::string target = s.isa.target;
   if (!target.empty())
     text += "#if defined(__clang__)\n#pragma clang attribute push(__attribute__((target(\"" + target +
-            "\"))), apply_to = function)\n#else\n#pragma GCC push_options\n#pragma GCC target(\"" + target + "\")\n#endif\n";
+            "\"))), apply_to = function)\n#else\n#pragma GCC push_options\n#pragma GCC target(\"" + target +
+            "\")\n#endif\n";
   else
     text += "#if !defined(__clang__)\n#pragma GCC push_options\n#endif\n";
   text += "PRECAST_LOCAL {\nnamespace " + s.name_space() + " {\n#include PRECAST_THIS_FILE\n}\n}\n";
   text += target.empty() ? "#if !defined(__clang__)\n" : "#if defined(__clang__)\n#pragma clang attribute pop\n#else\n";
-  text += "#pragma GCC pop_options\n#endif\n#undef PRECAST_ISA\n#undef PRECAST_VECTOR_BYTES\n#undef PRECAST_FIRST\n#endif\n";
+  text +=
+      "#pragma GCC pop_options\n#endif\n#undef PRECAST_ISA\n#undef PRECAST_VECTOR_BYTES\n#undef "
+      "PRECAST_FIRST\n#endif\n";
   return with_guard(s, text);
 }
 
@@ -159,21 +165,23 @@ std::string cpu_check(const Section& s) {
 }
 
 // The sections as types, and the artifact that each makes of the tables and the driver.
-std::string section_type(const std::string& isa, const std::string& run, const std::string& prepare, const std::string& check) {
+std::string section_type(const std::string& isa, const std::string& run, const std::string& prepare,
+                         const std::string& check) {
   return "struct precast_section_" + isa + " {\n  static constexpr const char* isa = \"" + isa +
          "\";\n  static constexpr int (*run)(precast_frame*) = " + run +
-         ";\n  static constexpr int (*prepare)(precast_frame*) = " + prepare + ";\n  static bool runs_here() { return " +
-         check + "; }\n};\n";
+         ";\n  static constexpr int (*prepare)(precast_frame*) = " + prepare +
+         ";\n  static bool runs_here() { return " + check + "; }\n};\n";
 }
 
 std::string entry(const Metadata& m, const std::vector<Section>& sections) {
   const int64_t scratch = (m.arena_bytes + 63) / 64 * 64;
   std::string types, choice;
   for (const Section& s : sections) {
-    types += with_guard(s, section_type(s.isa.name, s.name_space() + "::precast_run", s.name_space() + "::precast_prepare",
-                                        cpu_check(s)));
-    choice += with_guard(s, std::string("  if (precast_section_") + s.isa.name + "::runs_here()) return precast_made<precast_section_" +
-                                s.isa.name + ">::artifact();\n");
+    types += with_guard(s, section_type(s.isa.name, s.name_space() + "::precast_run",
+                                        s.name_space() + "::precast_prepare", cpu_check(s)));
+    choice +=
+        with_guard(s, std::string("  if (precast_section_") + s.isa.name +
+                          "::runs_here()) return precast_made<precast_section_" + s.isa.name + ">::artifact();\n");
   }
   if (sections.empty()) {
     types = section_type("graph", "nullptr", "nullptr", "true");
@@ -190,7 +198,8 @@ static bool precast_cpu_has_f16c() {  // not every compiler has a name for it
 }
 #endif
 
-)" + types + R"(
+)" + types +
+         R"(
 template <class Section>
 struct precast_made {
   static const precast_program& program() {
@@ -208,17 +217,22 @@ struct precast_made {
   static const precast_artifact* artifact() {
     static constexpr precast_artifact made = {
         PRECAST_ABI_VERSION, sizeof(precast_artifact), 0, precast_metadata, precast_graph, &precast_the_spec, Section::isa,
-        )" + std::to_string(scratch + m.prepared_bytes) + ", " + std::to_string(m.prepared_bytes) + R"(, check_modules, prepare, call};
+        )" +
+         std::to_string(scratch + m.prepared_bytes) + ", " + std::to_string(m.prepared_bytes) +
+         R"(, check_modules, prepare, call};
     return &made;
   }
 };
 }
 
 #if PRECAST_PART >= 0
-using namespace )" + m.symbol + R"(_parts;
+using namespace )" +
+         m.symbol + R"(_parts;
 #endif
-extern "C" __attribute__((visibility("default"))) const precast_artifact* )" + m.symbol + R"((void);
-const precast_artifact* )" + m.symbol + "(void) {\n" + choice + "}\n";
+extern "C" __attribute__((visibility("default"))) const precast_artifact* )" +
+         m.symbol + R"((void);
+const precast_artifact* )" +
+         m.symbol + "(void) {\n" + choice + "}\n";
 }
 
 }  // namespace
@@ -232,9 +246,11 @@ std::string compose(const Signature& signature, const ir::Graph& recorded, const
   const Tables tables(m);
   const std::vector<Section> all = emitted ? sections(m) : std::vector<Section>{};
 
-  std::string text = header(m) + literals(m, ir::print(recorded)) + title("Interface with the host") + std::string(kAbiHeader);
+  std::string text =
+      header(m) + literals(m, ir::print(recorded)) + title("Interface with the host") + std::string(kAbiHeader);
   if (emitted) text += title("3. Kernels") + kernels(*emitted) + sections_text(m, all);
-  text += title("4. Tables: the calling convention") + "#if PRECAST_PART <= 0\nPRECAST_LOCAL {\n" + print_tables(tables.spec());
+  text += title("4. Tables: the calling convention") + "#if PRECAST_PART <= 0\nPRECAST_LOCAL {\n" +
+          print_tables(tables.spec());
   text += title("5. Driver") + std::string(kDriverText) + title("6. Entry") + entry(m, all);
   return text + "#endif\n#endif\n";
 }
@@ -268,8 +284,8 @@ Text read_artifact_text(std::string_view code, std::string_view name) {
   const auto graph = metadata ? literal(kGraph) : std::nullopt;
   if (!graph)
     throw PrecompileError(std::string(name) + " is not a precast artifact: expected a text that begins with \"" +
-                          std::string(kFirstLine.substr(3)) + "...\" and holds " + (begins ? "metadata and graph" : "metadata") +
-                          ". Pass the .cpp file that a capture wrote.");
+                          std::string(kFirstLine.substr(3)) + "...\" and holds " +
+                          (begins ? "metadata and graph" : "metadata") + ". Pass the .cpp file that a capture wrote.");
   return {from_json(*metadata), *graph};
 }
 

@@ -11,7 +11,7 @@
 namespace precast::artifact {
 
 struct ComposeOptions {
-  std::string symbol = "precast_model";                 // the one exported function: a C identifier
+  std::string symbol = "precast_model";                   // the one exported function: a C identifier
   std::vector<std::string> isa = {"native", "baseline"};  // "avx512", "avx2", "baseline", "native"
 };
 

@@ -18,7 +18,8 @@ bool has(std::string_view feature) {
   if (feature == "avx512dq") return __builtin_cpu_supports("avx512dq");
   if (feature == "avx512vl") return __builtin_cpu_supports("avx512vl");
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (feature == "f16c") return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;  // clang 14 has no name for it
+  if (feature == "f16c")
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;  // clang 14 has no name for it
   return false;
 }
 #else
@@ -29,8 +30,11 @@ bool has(std::string_view) { return false; }
 
 const std::vector<Isa>& all_isas() {
   static const std::vector<Isa> isas = {
-      {"avx512", "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c",
-       {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "f16c"}, 3, 64},
+      {"avx512",
+       "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c",
+       {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "f16c"},
+       3,
+       64},
       {"avx2", "avx2,fma,f16c", {"avx2", "fma", "f16c"}, 2, 32},
       {"baseline", "", {}, 0, 16},
   };

@@ -7,10 +7,10 @@
 namespace precast::artifact {
 
 struct Isa {
-  const char* name;          // "avx512", "avx2", "baseline"
-  const char* target;        // of the target attribute; empty for the baseline
+  const char* name;                   // "avx512", "avx2", "baseline"
+  const char* target;                 // of the target attribute; empty for the baseline
   std::vector<const char*> features;  // names for __builtin_cpu_supports
-  int level, vector_bytes;   // PRECAST_ISA, PRECAST_VECTOR_BYTES in the text
+  int level, vector_bytes;            // PRECAST_ISA, PRECAST_VECTOR_BYTES in the text
 };
 
 const std::vector<Isa>& all_isas();

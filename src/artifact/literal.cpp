@@ -27,7 +27,9 @@ std::string raw_literal(std::string_view bytes) {
   for (size_t i = 0; i < bytes.size() || text.empty();) {
     size_t end = i;
     while (end < bytes.size() && is_plain(bytes, end)) ++end;
-    if (end > i || bytes.empty()) text += (text.empty() ? "" : "\n") + std::string(kOpen) + std::string(bytes.substr(i, end - i)) + std::string(kClose);
+    if (end > i || bytes.empty())
+      text +=
+          (text.empty() ? "" : "\n") + std::string(kOpen) + std::string(bytes.substr(i, end - i)) + std::string(kClose);
     i = end;
     while (end < bytes.size() && !is_plain(bytes, end)) ++end;
     if (end > i) text += (text.empty() ? "" : "\n") + quote(bytes.substr(i, end - i));

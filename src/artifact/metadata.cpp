@@ -72,7 +72,11 @@ void set_lazy(ir::Type& t, const std::string& s) {
 }
 
 Json type(const ir::Type& t) {
-  return {{kDtype, ir::name(t.dtype)}, {kSizes, t.sizes}, {kStrides, t.strides}, {kDevice, ir::name(t.device)}, {kLazy, lazy(t)}};
+  return {{kDtype, ir::name(t.dtype)},
+          {kSizes, t.sizes},
+          {kStrides, t.strides},
+          {kDevice, ir::name(t.device)},
+          {kLazy, lazy(t)}};
 }
 
 ir::Type type(const Json& j) {
@@ -190,7 +194,8 @@ std::vector<UserLeaf> get_leaves(const Json& j) {
 
 // ---- Rows ----
 
-constexpr const char* kResults[] = {"none", "bool", "int", "float", "str", "output", "source", "output_view", "source_view"};
+constexpr const char* kResults[] = {"none",   "bool",   "int",         "float",      "str",
+                                    "output", "source", "output_view", "source_view"};
 
 Json result(const Result& r) {
   Json j = {{"kind", kResults[static_cast<int>(r.kind)]}};
@@ -253,7 +258,8 @@ std::string to_json(const Metadata& m) {
   j["NUM_POSITIONAL_ARGS"] = s.num_positional_args, j["MODULE_POSITIONS"] = s.module_positions;
   put_tensors(j, "PARAM", s.params);
   put_tensors(j, "BUFFER", s.buffers);
-  j["MODULE_SLOTS"] = rows(s.slots, [](auto& r) { return Json::array({text(r.name), r.module, r.is_buffer, r.tensor}); });
+  j["MODULE_SLOTS"] =
+      rows(s.slots, [](auto& r) { return Json::array({text(r.name), r.module, r.is_buffer, r.tensor}); });
   j["IN_SPEC"] = s.in_spec ? text(*s.in_spec) : Json(), j["OUT_SPEC"] = text(s.out_spec);
   put_leaves(j, s.leaves);
   j["GRAPH_INPUTS"] = rows(s.graph_inputs, [](auto& r) { return Json::array({r.source, r.offset_bytes}); });
@@ -272,9 +278,8 @@ std::string to_json(const Metadata& m) {
   j["KERNELS"] = rows(m.kernels, [](auto& k) {
     return Json{{"name", text(k.name)}, {"what", text(k.what)}, {"flops", real(k.flops)}, {"bytes", real(k.bytes)}};
   });
-  j["HOST_OPS"] = rows(m.host_ops, [](auto& h) {
-    return Json{{"op", text(h.op)}, {"why", text(h.why)}, {"graph", text(h.graph)}};
-  });
+  j["HOST_OPS"] = rows(
+      m.host_ops, [](auto& h) { return Json{{"op", text(h.op)}, {"why", text(h.why)}, {"graph", text(h.graph)}}; });
 
   // One field a line: readable, and a difference between two artifacts shows which field.
   std::string out = "{\n";
@@ -291,16 +296,16 @@ Metadata from_json(std::string_view json) {
     Metadata m;
     Signature& s = m.signature;
     if (const int version = j.at("VERSION"); version > kFormatVersion)
-      throw PrecompileError("the artifact has format version " + std::to_string(version) + ", this precast reads up to " +
-                            std::to_string(kFormatVersion) + ". Capture again, or use a newer precast.");
+      throw PrecompileError("the artifact has format version " + std::to_string(version) +
+                            ", this precast reads up to " + std::to_string(kFormatVersion) +
+                            ". Capture again, or use a newer precast.");
     s.backend = j.at("BACKEND"), s.tracer = j.at("TRACER"), s.torch_version = j.at("TORCH_VERSION");
     m.symbol = j.at("SYMBOL"), j.at("ISA").get_to(m.isa), m.parts = j.at("PARTS");
     s.num_positional_args = j.at("NUM_POSITIONAL_ARGS"), j.at("MODULE_POSITIONS").get_to(s.module_positions);
     s.params = get_tensors(j, "PARAM");
     s.buffers = get_tensors(j, "BUFFER");
-    s.slots = rows<ModuleSlot>(j.at("MODULE_SLOTS"), [](const Json& r) {
-      return ModuleSlot{text(r.at(0)), r.at(1), r.at(2), r.at(3)};
-    });
+    s.slots = rows<ModuleSlot>(j.at("MODULE_SLOTS"),
+                               [](const Json& r) { return ModuleSlot{text(r.at(0)), r.at(1), r.at(2), r.at(3)}; });
     if (!j.at("IN_SPEC").is_null()) s.in_spec = text(j.at("IN_SPEC"));
     s.out_spec = text(j.at("OUT_SPEC"));
     s.leaves = get_leaves(j);
@@ -320,7 +325,8 @@ Metadata from_json(std::string_view json) {
     m.host_ops = rows<HostOpText>(j.at("HOST_OPS"), [](const Json& h) {
       return HostOpText{text(h.at("op")), text(h.at("why")), text(h.at("graph"))};
     });
-    if (m.arena_bytes < 0 || m.prepared_bytes < 0 || m.parts < 0) malformed("ARENA_BYTES, PREPARED_BYTES or PARTS", "is negative");
+    if (m.arena_bytes < 0 || m.prepared_bytes < 0 || m.parts < 0)
+      malformed("ARENA_BYTES, PREPARED_BYTES or PARTS", "is negative");
     return m;
   } catch (const Json::exception& e) {
     throw PrecompileError(std::string("the artifact's metadata is malformed: ") + e.what());

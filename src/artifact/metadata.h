@@ -20,19 +20,19 @@ struct HostOpText {
 struct Metadata {
   Signature signature;
   std::string symbol = "precast_model";
-  std::vector<std::string> isa;           // sections of the text, best first; empty without kernels
-  int parts = 0;                          // of the kernels: what compiles in parallel
-  std::vector<ir::Type> outputs;          // graph outputs
+  std::vector<std::string> isa;   // sections of the text, best first; empty without kernels
+  int parts = 0;                  // of the kernels: what compiles in parallel
+  std::vector<ir::Type> outputs;  // graph outputs
   std::vector<HostOpText> host_ops;
   std::vector<emit::KernelInfo> kernels;
   int64_t arena_bytes = 0, prepared_bytes = 0;
-  int lowered_ops = 0, total_ops = 0;     // of the recorded graph
+  int lowered_ops = 0, total_ops = 0;  // of the recorded graph
 };
 
 /// `emitted` is null for backend="eager".
 Metadata describe(const Signature&, const ir::Graph& recorded, const emit::Emitted* emitted);
 
-std::string to_json(const Metadata&);      // pretty, deterministic, ASCII
+std::string to_json(const Metadata&);  // pretty, deterministic, ASCII
 /// Throws PrecompileError naming the field that is missing or malformed.
 Metadata from_json(std::string_view);
 

@@ -30,7 +30,8 @@ struct Fd {
 
 fs::path folder_of(const fs::path& file) { return file.parent_path().empty() ? "." : file.parent_path(); }
 
-// Folders of a pair, locked (advisory, released by the kernel whatever happens) so that a pair is renamed and read as one.
+// Folders of a pair, locked (advisory, released by the kernel whatever happens) so that a pair is renamed and read as
+// one.
 class FolderLocks {
  public:
   FolderLocks(const fs::path& a, const fs::path& b, int how) : a_(open_folder(a)), b_(open_folder(b)) {
@@ -45,7 +46,9 @@ class FolderLocks {
   const Fd& b() const { return b_; }
 
  private:
-  static int open_folder(const fs::path& file) { return ::open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
+  static int open_folder(const fs::path& file) {
+    return ::open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  }
   static void lock(int fd, int how) {
     while (::flock(fd, how) != 0 && errno == EINTR) {
     }
@@ -64,13 +67,15 @@ struct Staged {
     static std::atomic<unsigned> counter{0};
     std::error_code ignored;
     if (fs::is_symlink(path, ignored) && fs::exists(path, ignored)) target = fs::canonical(path, ignored);
-    const std::string unique = "." + target.filename().string() + "." + std::to_string(::getpid()) + "." + std::to_string(counter++);
+    const std::string unique =
+        "." + target.filename().string() + "." + std::to_string(::getpid()) + "." + std::to_string(counter++);
     fresh = folder_of(target) / (unique + ".new");
     aside = folder_of(target) / (unique + ".old");
   }
 
   [[noreturn]] void fail(const std::string& reason) const {
-    throw PrecompileError("cannot write the " + what + " " + target.string() + ": " + reason + ". Nothing was changed.");
+    throw PrecompileError("cannot write the " + what + " " + target.string() + ": " + reason +
+                          ". Nothing was changed.");
   }
   void need(bool ok) const {
     if (!ok) fail(std::strerror(errno));
@@ -107,16 +112,20 @@ struct Staged {
   }
 
   void move_aside() {
-    if (::rename(target.c_str(), aside.c_str()) == 0) is_aside = true;
-    else need(errno == ENOENT);
+    if (::rename(target.c_str(), aside.c_str()) == 0)
+      is_aside = true;
+    else
+      need(errno == ENOENT);
   }
   void move_in() {
     need(::rename(fresh.c_str(), target.c_str()) == 0);
     is_in = true;
   }
   void undo() const {
-    if (is_aside) ::rename(aside.c_str(), target.c_str());
-    else if (is_in) ::unlink(target.c_str());
+    if (is_aside)
+      ::rename(aside.c_str(), target.c_str());
+    else if (is_in)
+      ::unlink(target.c_str());
     if (is_written && !is_in) ::unlink(fresh.c_str());
   }
   void sync_folder(const Fd& folder) const { need(::fsync(folder.fd) == 0 || errno == EINVAL); }

@@ -7,9 +7,7 @@
 namespace precast::artifact {
 namespace {
 
-std::string number(precast_i64 n) {
-  return n == INT64_MIN ? "(-9223372036854775807LL - 1)" : std::to_string(n);
-}
+std::string number(precast_i64 n) { return n == INT64_MIN ? "(-9223372036854775807LL - 1)" : std::to_string(n); }
 
 std::string real(double x) {
   if (std::isnan(x)) return "__builtin_nan(\"\")";
@@ -75,12 +73,13 @@ std::string print_tables(const precast_spec& s) {
   text += array("int", "precast_module_positions", s.module_positions, s.n_modules, [](int n) { return number(n); });
   text += array("precast_tensor_spec", "precast_tensors", s.tensors, s.n_params + s.n_buffers, tensor);
   text += array("precast_slot_spec", "precast_slots", s.slots, s.n_slots, [](const precast_slot_spec& r) {
-    return "{" + quote(r.name) + ", " + number(r.module) + ", " + number(r.is_buffer) + ", " + number(r.tensor) + ", 0}";
+    return "{" + quote(r.name) + ", " + number(r.module) + ", " + number(r.is_buffer) + ", " + number(r.tensor) +
+           ", 0}";
   });
   text += array("precast_leaf_spec", "precast_leaves", s.leaves, s.n_leaves, [&](const precast_leaf_spec& r) {
     const std::string string = r.s ? quote({r.s, static_cast<size_t>(r.length)}) : "nullptr";
-    return "{" + number(r.kind) + ", " + number(r.length) + ", " + number(r.i) + ", " + real(r.d) + ", " + string + ", " +
-           tensor(r.t) + "}";
+    return "{" + number(r.kind) + ", " + number(r.length) + ", " + number(r.i) + ", " + real(r.d) + ", " + string +
+           ", " + tensor(r.t) + "}";
   });
   text += array("precast_input_spec", "precast_inputs", s.inputs, s.n_inputs, [](const precast_input_spec& r) {
     return "{" + number(r.source) + ", 0, " + number(r.offset_bytes) + "}";
@@ -89,9 +88,8 @@ std::string print_tables(const precast_spec& s) {
     return "{" + number(r.a) + ", " + number(r.b) + ", " + number(r.shared) + ", 0, " + number(r.delta_bytes) + "}";
   });
   text += array("precast_tensor_spec", "precast_outputs", s.outputs, s.n_outputs, tensor);
-  text += array("precast_write_spec", "precast_writes", s.writes, s.n_writes, [](const precast_write_spec& r) {
-    return "{" + number(r.source) + ", " + number(r.output) + "}";
-  });
+  text += array("precast_write_spec", "precast_writes", s.writes, s.n_writes,
+                [](const precast_write_spec& r) { return "{" + number(r.source) + ", " + number(r.output) + "}"; });
 
   const auto name = [](int n, const char* array_name) { return std::string(n > 0 ? array_name : "nullptr"); };
   const auto counted = [&](int n, const char* array_name) { return number(n) + ", " + name(n, array_name); };
@@ -100,9 +98,9 @@ std::string print_tables(const precast_spec& s) {
           number(s.n_params) + ", " + number(s.n_buffers) + ", " + name(s.n_params + s.n_buffers, "precast_tensors") +
           ",\n  " + number(s.n_slots) + ", " + number(s.n_leaves) + ", " + name(s.n_slots, "precast_slots") + ", " +
           string_or_null(s.in_spec) + ", " + name(s.n_leaves, "precast_leaves") + ",\n  " + number(s.n_inputs) + ", " +
-          number(s.n_aliases) + ", " + name(s.n_inputs, "precast_inputs") + ", " + name(s.n_aliases, "precast_aliases") +
-          ",\n  " + number(s.n_outputs) + ", " + number(s.n_writes) + ", " + name(s.n_outputs, "precast_outputs") + ", " +
-          name(s.n_writes, "precast_writes") + ",\n};\n";
+          number(s.n_aliases) + ", " + name(s.n_inputs, "precast_inputs") + ", " +
+          name(s.n_aliases, "precast_aliases") + ",\n  " + number(s.n_outputs) + ", " + number(s.n_writes) + ", " +
+          name(s.n_outputs, "precast_outputs") + ", " + name(s.n_writes, "precast_writes") + ",\n};\n";
   return (dims.n > 0 ? "static const precast_i64 precast_dims[] = {" + dims.text + "\n};\n" : "") + text;
 }
 

@@ -50,7 +50,8 @@ struct Parser {
   std::string identifier() {
     skip_spaces();
     const size_t begin = at;
-    while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_' || text[at] == ':'))
+    while (at < text.size() &&
+           (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_' || text[at] == ':'))
       ++at;
     if (!is_identifier(text.substr(begin, at - begin))) fail("a name");
     return std::string(text.substr(begin, at - begin));
@@ -110,17 +111,23 @@ std::string child_place(const Tree& tree, size_t i) {
 
 void collect_places(const Tree& tree, const std::string& place, std::vector<std::string>& places) {
   if (tree.kind == Kind::leaf) places.push_back(place);
-  for (size_t i = 0; i < tree.children.size(); ++i) collect_places(tree.children[i], place + child_place(tree, i), places);
+  for (size_t i = 0; i < tree.children.size(); ++i)
+    collect_places(tree.children[i], place + child_place(tree, i), places);
 }
 
 std::string describe(const Tree& tree) {
   const std::string n = std::to_string(tree.children.size());
   switch (tree.kind) {
-    case Kind::leaf: return "a single value";
-    case Kind::tuple: return "a tuple of " + n;
-    case Kind::list: return "a list of " + n;
-    case Kind::dict: return "a dict of " + n;
-    case Kind::record: break;
+    case Kind::leaf:
+      return "a single value";
+    case Kind::tuple:
+      return "a tuple of " + n;
+    case Kind::list:
+      return "a list of " + n;
+    case Kind::dict:
+      return "a dict of " + n;
+    case Kind::record:
+      break;
   }
   return tree.name + " with " + n + " field" + (n == "1" ? "" : "s");
 }

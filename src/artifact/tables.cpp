@@ -6,7 +6,9 @@ namespace precast::artifact {
 namespace {
 
 template <class T>
-const T* data_or_null(const std::vector<T>& v) { return v.empty() ? nullptr : v.data(); }
+const T* data_or_null(const std::vector<T>& v) {
+  return v.empty() ? nullptr : v.data();
+}
 
 void require(bool ok, const std::string& what) {
   if (!ok) throw PrecompileError("the artifact's metadata contradicts itself: " + what);
@@ -19,8 +21,15 @@ precast_tensor_spec Tables::tensor(const std::string& name, const ir::Type& type
   auto& sizes = dims_.emplace_back(type.sizes.begin(), type.sizes.end());
   auto& strides = dims_.emplace_back(type.strides.begin(), type.strides.end());
   const auto flags = static_cast<unsigned>(type.conj * PRECAST_CONJ | type.neg * PRECAST_NEG);
-  return {name.c_str(), data_or_null(sizes), data_or_null(strides), static_cast<int>(sizes.size()),
-          static_cast<int>(type.dtype), type.device.type, type.device.index, read, flags};
+  return {name.c_str(),
+          data_or_null(sizes),
+          data_or_null(strides),
+          static_cast<int>(sizes.size()),
+          static_cast<int>(type.dtype),
+          type.device.type,
+          type.device.index,
+          read,
+          flags};
 }
 
 Tables::Tables(const Metadata& metadata) {
@@ -34,12 +43,14 @@ Tables::Tables(const Metadata& metadata) {
   for (const UserLeaf& leaf : s.leaves) {
     precast_leaf_spec& row = leaves_.emplace_back();
     row.kind = static_cast<int>(leaf.kind);
-    row.t = leaf.kind == UserLeaf::Kind::tensor ? tensor(leaf.where, leaf.tensor.type, leaf.tensor.read) : precast_tensor_spec{};
+    row.t = leaf.kind == UserLeaf::Kind::tensor ? tensor(leaf.where, leaf.tensor.type, leaf.tensor.read)
+                                                : precast_tensor_spec{};
     row.t.name = leaf.where.c_str();
     if (auto* b = std::get_if<bool>(&leaf.value)) row.i = *b;
     if (auto* i = std::get_if<int64_t>(&leaf.value)) row.i = *i;
     if (auto* d = std::get_if<double>(&leaf.value)) row.d = *d;
-    if (auto* text = std::get_if<std::string>(&leaf.value)) row.s = text->c_str(), row.length = static_cast<int>(text->size());
+    if (auto* text = std::get_if<std::string>(&leaf.value))
+      row.s = text->c_str(), row.length = static_cast<int>(text->size());
   }
   for (const GraphInput& input : s.graph_inputs) inputs_.push_back({input.source, 0, input.offset_bytes});
   for (const Alias& a : s.aliases) aliases_.push_back({a.a, a.b, a.shared, 0, a.delta_bytes});
@@ -85,22 +96,27 @@ void Tables::check(const Metadata& metadata) const {
 
   std::vector<bool> used(n_tensors);
   for (const ModuleSlot& slot : s.slots) {
-    require(in_range(slot.tensor, slot.is_buffer ? n_tensors : s.params.size()) &&  // a buffer may be tied to a parameter
-                in_range(slot.module, s.module_positions.size()),
-            "module entry '" + slot.name + "'");
+    require(
+        in_range(slot.tensor, slot.is_buffer ? n_tensors : s.params.size()) &&  // a buffer may be tied to a parameter
+            in_range(slot.module, s.module_positions.size()),
+        "module entry '" + slot.name + "'");
     used[static_cast<size_t>(slot.tensor)] = true;
   }
   for (size_t t = 0; t < n_tensors; ++t) require(used[t], "no module entry names tensor " + std::to_string(t));
   for (size_t i = 1; i < s.slots.size(); ++i)
     require(s.slots[i - 1].is_buffer <= s.slots[i].is_buffer, "a buffer stands before a parameter");
   for (const int position : s.module_positions)
-    require(in_range(position, static_cast<size_t>(s.num_positional_args)), "module position " + std::to_string(position));
-  for (const GraphInput& input : s.graph_inputs) require(in_range(input.source, sources.size()), "source of a graph input");
+    require(in_range(position, static_cast<size_t>(s.num_positional_args)),
+            "module position " + std::to_string(position));
+  for (const GraphInput& input : s.graph_inputs)
+    require(in_range(input.source, sources.size()), "source of a graph input");
   for (const Alias& a : s.aliases)
     require(in_range(a.a, sources.size()) && in_range(a.b, sources.size()), "sources of an alias");
   for (const WriteBack& w : s.writes) {
-    require(in_range(w.source, sources.size()) && in_range(w.output, metadata.outputs.size()), "indices of a write-back");
-    const ir::Type &to = *sources[static_cast<size_t>(w.source)], &from = metadata.outputs[static_cast<size_t>(w.output)];
+    require(in_range(w.source, sources.size()) && in_range(w.output, metadata.outputs.size()),
+            "indices of a write-back");
+    const ir::Type &to = *sources[static_cast<size_t>(w.source)],
+                   &from = metadata.outputs[static_cast<size_t>(w.output)];
     require(to.dtype == from.dtype && to.sizes == from.sizes && to.conj == from.conj && to.neg == from.neg,
             "a write-back of " + ir::to_string(from) + " to " + ir::to_string(to));
   }

@@ -58,7 +58,8 @@ void in_parallel(size_t n, const Job& job) {
     }
   };
   std::vector<std::thread> threads;
-  for (size_t t = 1; t < std::min<size_t>(n, std::max(1u, std::thread::hardware_concurrency())); ++t) threads.emplace_back(work);
+  for (size_t t = 1; t < std::min<size_t>(n, std::max(1u, std::thread::hardware_concurrency())); ++t)
+    threads.emplace_back(work);
   work();
   for (std::thread& t : threads) t.join();
   if (failure) std::rethrow_exception(failure);
@@ -91,7 +92,8 @@ std::string compiler_version(const std::vector<std::string>& compiler) {
 std::vector<std::byte> compile_artifact(std::string_view code, const std::vector<std::string>& extra_flags) {
   const Command compiler = find_compiler();
   if (compiler.empty())
-    throw PrecompileError("no C++ compiler found: looked for $CXX, c++, g++ and clang++ in PATH. Install g++ or set CXX.");
+    throw PrecompileError(
+        "no C++ compiler found: looked for $CXX, c++, g++ and clang++ in PATH. Install g++ or set CXX.");
   const std::vector<int> parts = parts_to_compile(read_artifact_text(code, "the text").metadata);
 
   const TempFolder folder;
@@ -99,7 +101,9 @@ std::vector<std::byte> compile_artifact(std::string_view code, const std::vector
   const std::string source = in_folder("model.cpp"), shared = in_folder("model.so");
   std::ofstream file(source, std::ios::binary);
   file.write(code.data(), static_cast<std::streamsize>(code.size()));
-  if (!file.flush()) throw PrecompileError("cannot write " + source + " for the compiler. Is the disk full? TMPDIR names another place.");
+  if (!file.flush())
+    throw PrecompileError("cannot write " + source +
+                          " for the compiler. Is the disk full? TMPDIR names another place.");
 
   const Command flags = Command{"-std=c++17", "-O3", "-fPIC"} + extra_flags, link = {"-shared", "-s", "-o", shared};
   if (parts.empty()) {
@@ -108,8 +112,9 @@ std::vector<std::byte> compile_artifact(std::string_view code, const std::vector
     Command objects;
     for (const int part : parts) objects.push_back(in_folder(std::to_string(part) + ".o"));
     in_parallel(parts.size(), [&](size_t i) {
-      run_compiler(compiler + flags + Command{"-DPRECAST_PART=" + std::to_string(parts[i]), "-c", source, "-o", objects[i]},
-                   objects[i]);
+      run_compiler(
+          compiler + flags + Command{"-DPRECAST_PART=" + std::to_string(parts[i]), "-c", source, "-o", objects[i]},
+          objects[i]);
     });
     run_compiler(compiler + link + objects, shared);
   }

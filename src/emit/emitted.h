@@ -10,14 +10,14 @@ namespace precast::emit {
 
 /// A node that no rule lowers, as a graph of its own: run by the host through the dispatcher.
 struct HostOp {
-  std::string op;     // "aten::convolution"
-  std::string why;    // "no lowering rule", "random", "data-dependent size", ...
+  std::string op;   // "aten::convolution"
+  std::string why;  // "no lowering rule", "random", "data-dependent size", ...
   ir::Graph graph;
 };
 
 struct KernelInfo {
-  std::string name;   // "k3_gemm_relu"
-  std::string what;   // ops fused into it, for people
+  std::string name;             // "k3_gemm_relu"
+  std::string what;             // ops fused into it, for people
   double flops = 0, bytes = 0;  // per call, for the roofline
 };
 
@@ -31,13 +31,13 @@ struct KernelInfo {
 /// The namespaces give internal linkage or hidden visibility. Helpers in `preamble` are `static inline`.
 /// The language is C++14 with GNU extensions, which is clang 14's default.
 struct Emitted {
-  std::string preamble;              // vector types and maths, once per ISA section
-  std::vector<std::string> parts;    // kernels, to be compiled in parallel; balanced
-  std::string run;                   // precast_run and precast_prepare, calling the kernels
+  std::string preamble;            // vector types and maths, once per ISA section
+  std::vector<std::string> parts;  // kernels, to be compiled in parallel; balanced
+  std::string run;                 // precast_run and precast_prepare, calling the kernels
   int64_t arena_bytes = 0, prepared_bytes = 0;
   std::vector<HostOp> host_ops;
   std::vector<KernelInfo> kernels;
-  int lowered_ops = 0, total_ops = 0;   // of the recorded graph
+  int lowered_ops = 0, total_ops = 0;  // of the recorded graph
 };
 
 }  // namespace precast::emit

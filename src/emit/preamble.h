@@ -22,22 +22,24 @@
 //
 // ---- Casts ----
 //   cast<To, From>(v)     any dtype to any dtype as ATen's `to` on x86 (out-of-range floats included)
-//   round_to<T>(v)        vec<f32> rounded to the values of f16 / bf16 (no-op for other T): after every op of those dtypes
+//   round_to<T>(v)        vec<f32> rounded to the values of f16 / bf16 (no-op for other T): after every op of those
+//   dtypes
 //
 // ---- Functions ----   named as the ATen op; both operands of one vec type
 // all dtypes   add sub mul neg abs sign maximum minimum square; eq ne lt le gt ge -> mask
-//              isnan isinf -> mask; logical_not(v) logical_and logical_or logical_xor: of values (v != 0) or masks -> mask
-//              select(mask, a, b); relu clamp(x, lo, hi) propagate NaN; integers wrap
-// integers     bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift (and on masks, no shifts)
-//              remainder fmod div_floor<T> div_trunc<T>: INT_MIN / -1 wraps; x / 0 is 0 here: ATen raises, so the kernel
-//              has to test `any(logical_not(d))` and report; pow(x, y) wraps, negative exponents as ATen
+//              isnan isinf -> mask; logical_not(v) logical_and logical_or logical_xor: of values (v != 0) or masks ->
+//              mask select(mask, a, b); relu clamp(x, lo, hi) propagate NaN; integers wrap
+// integers     bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift (and on masks, no
+// shifts)
+//              remainder fmod div_floor<T> div_trunc<T>: INT_MIN / -1 wraps; x / 0 is 0 here: ATen raises, so the
+//              kernel has to test `any(logical_not(d))` and report; pow(x, y) wraps, negative exponents as ATen
 // floats       div remainder fmod pow fmax fmin copysign atan2 hypot
 //              floor ceil trunc round (half to even) sqrt rsqrt reciprocal
 //              exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
 //              erf erfc erfinv lgamma digamma sigmoid
 // by dtype     div_floor<T> div_trunc<T> nextafter<T>: T must be given for f16 and bf16, which round between steps
-// reductions   sum(v) prod(v) amax(v) amin(v) -> scalar of the element type (NaN wins in amax, amin); any(m) all(m) -> bool
-// Not for b8: add, mul, maximum, ...; on masks use the logical or bitwise forms.
+// reductions   sum(v) prod(v) amax(v) amin(v) -> scalar of the element type (NaN wins in amax, amin); any(m) all(m) ->
+// bool Not for b8: add, mul, maximum, ...; on masks use the logical or bitwise forms.
 //
 // Contraction is off in the section; `fma(a, b, c)` fuses where the section's CPU can (a * b + c elsewhere). Accuracy:
 // docs/accuracy.md. Every function gives each lane the same value at every W and len.

@@ -55,7 +55,8 @@ Array allocate(ir::Type type) {
   const size_t rounded = (bytes / kAlignment + 1) * kAlignment;
   void* block = std::aligned_alloc(kAlignment, rounded);
   if (!block)
-    throw PrecompileError(ir::to_string(type) + " takes " + std::to_string(bytes) + " bytes, and there is no memory for them");
+    throw PrecompileError(ir::to_string(type) + " takes " + std::to_string(bytes) +
+                          " bytes, and there is no memory for them");
   std::memset(block, 0, rounded);
   return {std::move(type), static_cast<std::byte*>(block), std::shared_ptr<void>(block, std::free)};
 }

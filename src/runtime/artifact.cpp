@@ -41,7 +41,9 @@ Mode Artifact::mode() const {
   return state_->compiled && state_->text.metadata.signature.backend != "eager" ? Mode::compiled : Mode::graph;
 }
 const char* Artifact::isa() const { return state_->compiled ? state_->compiled->isa : "graph"; }
-const precast_spec& Artifact::spec() const { return state_->compiled ? *state_->compiled->spec : state_->tables.spec(); }
+const precast_spec& Artifact::spec() const {
+  return state_->compiled ? *state_->compiled->spec : state_->tables.spec();
+}
 int64_t Artifact::arena_bytes() const { return state_->compiled ? state_->compiled->arena_bytes : 0; }
 int64_t Artifact::prepared_bytes() const { return state_->compiled ? state_->compiled->prepared_bytes : 0; }
 
@@ -95,8 +97,9 @@ std::string differs(const std::string& field, const std::string& expected, const
 void check_pairing(const Cache& cache, const Metadata& m, std::string_view code, const std::string& name) {
   const auto same = [&](const char* field, const std::string& expected, const std::string& found) {
     if (expected != found)
-      throw PrecompileError(name + " does not belong to this artifact: " + differs(field, "'" + expected + "'", "'" + found + "'") +
-                            ". Pass the two files that one capture wrote.");
+      throw PrecompileError(
+          name + " does not belong to this artifact: " + differs(field, "'" + expected + "'", "'" + found + "'") +
+          ". Pass the two files that one capture wrote.");
   };
   same("backend", m.signature.backend, cache.backend);
   same("tracer", m.signature.tracer, cache.tracer);
@@ -116,9 +119,12 @@ const CacheVariant* best_variant(const Cache& cache, std::string& why) {
   const CacheVariant* best = nullptr;
   why = "payload: expected a compiled form, found none";
   for (const CacheVariant& v : cache.variants) {
-    if (v.target != artifact::target_name()) why = differs("target", artifact::target_name(), v.target);
-    else if (rank(v) < 0) why = differs("isa", "one that this processor runs", joined(v.isa));
-    else if (best == nullptr || rank(v) > rank(*best)) best = &v;
+    if (v.target != artifact::target_name())
+      why = differs("target", artifact::target_name(), v.target);
+    else if (rank(v) < 0)
+      why = differs("isa", "one that this processor runs", joined(v.isa));
+    else if (best == nullptr || rank(v) > rank(*best))
+      best = &v;
   }
   return best;
 }
@@ -148,7 +154,8 @@ struct Loader {
     if (made == nullptr)
       throw PrecompileError(differs("isa", "a section that this processor runs", joined(text.metadata.isa)));
     if (made->abi_version != PRECAST_ABI_VERSION || made->struct_size < sizeof(precast_artifact))
-      throw PrecompileError(differs("ABI version", std::to_string(PRECAST_ABI_VERSION), std::to_string(made->abi_version)));
+      throw PrecompileError(
+          differs("ABI version", std::to_string(PRECAST_ABI_VERSION), std::to_string(made->abi_version)));
     if (text.graph != made->graph) throw PrecompileError("it was made from another text");
     return made;
   }
@@ -193,7 +200,8 @@ struct Loader {
       failure = reason + failure;
     }
     if (!options.host_runs_graphs)
-      throw PrecompileError(failure + ". Without LibTorch an artifact needs a cache made for this machine, or a compiler.");
+      throw PrecompileError(failure +
+                            ". Without LibTorch an artifact needs a cache made for this machine, or a compiler.");
     warn(failure + "; the recorded graph is run op by op instead, which is right but slower");
     return make(std::move(text), {}, nullptr);
   }
@@ -226,9 +234,11 @@ ArtifactPtr link(precast_entry entry) {
   PRECAST_CHECK(entry != nullptr, "link() needs the artifact's entry");
   const precast_artifact* made = entry();
   if (made == nullptr)
-    throw PrecompileError("the linked artifact has no section for this processor. Capture it with isa {\"native\", \"baseline\"}.");
+    throw PrecompileError(
+        "the linked artifact has no section for this processor. Capture it with isa {\"native\", \"baseline\"}.");
   if (made->abi_version != PRECAST_ABI_VERSION)
-    throw PrecompileError("the linked artifact has " + differs("ABI version", std::to_string(PRECAST_ABI_VERSION), std::to_string(made->abi_version)));
+    throw PrecompileError("the linked artifact has " + differs("ABI version", std::to_string(PRECAST_ABI_VERSION),
+                                                               std::to_string(made->abi_version)));
   artifact::Text text{artifact::from_json(made->metadata), made->graph};
   return Loader::make(std::move(text), {}, made);
 }

@@ -79,7 +79,8 @@ const char* name_of(const precast_spec& spec, int source) {
   return "";
 }
 
-precast_leaf leaf_of(const Result& r, const std::vector<precast_tensor>& outputs, const std::vector<precast_tensor>& sources) {
+precast_leaf leaf_of(const Result& r, const std::vector<precast_tensor>& outputs,
+                     const std::vector<precast_tensor>& sources) {
   precast_leaf leaf{};
   const auto index = static_cast<size_t>(r.index);
   const bool of_source = r.kind == Result::Kind::source || r.kind == Result::Kind::source_view;
@@ -211,7 +212,8 @@ void precast_free_outputs(precast_outputs* outputs) { delete outputs; }
 const char* precast_last_error(void) { return last_error.c_str(); }
 
 void precast_on_warning(void (*sink)(const char* message, void* context), void* context) {
-  set_warning_sink(!sink ? WarningSink() : [sink, context](std::string_view message) { sink(std::string(message).c_str(), context); });
+  set_warning_sink(!sink ? WarningSink()
+                         : [sink, context](std::string_view message) { sink(std::string(message).c_str(), context); });
 }
 
 }  // extern "C"

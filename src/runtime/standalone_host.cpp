@@ -42,7 +42,8 @@ StandaloneHost::StandaloneHost(const artifact::Metadata& metadata, const precast
   h.allocate = [](void* context, precast_tensor* t) {
     auto& state = *static_cast<State*>(context);
     if (t->device_type != 0) {
-      state.failure = "a result is on device type " + std::to_string(t->device_type) + "; without LibTorch only the CPU is there";
+      state.failure =
+          "a result is on device type " + std::to_string(t->device_type) + "; without LibTorch only the CPU is there";
       return 1;
     }
     t->data = std::aligned_alloc(64, (std::max<size_t>(bytes_of(*t), 1) + 63) / 64 * 64);
@@ -54,9 +55,8 @@ StandaloneHost::StandaloneHost(const artifact::Metadata& metadata, const precast
     state.blocks.push_back(t->data);
     return 0;
   };
-  h.parallel_for = [](void*, precast_i64 count, precast_i64 grain, void (*fn)(void*, precast_i64, precast_i64), void* arg) {
-    parallel_for(count, grain, fn, arg);
-  };
+  h.parallel_for = [](void*, precast_i64 count, precast_i64 grain, void (*fn)(void*, precast_i64, precast_i64),
+                      void* arg) { parallel_for(count, grain, fn, arg); };
   h.host_op = [](void* context, precast_i32 index, void* const* in, void** out) {
     auto& state = *static_cast<State*>(context);
     if (state.ops) {

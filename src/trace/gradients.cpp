@@ -20,7 +20,8 @@ at::Tensor zeros_for(const at::Tensor& t) {
   if (!t.is_non_overlapping_and_dense()) type.strides = ir::contiguous_strides(type.sizes);
   void* memory = std::calloc(static_cast<size_t>(std::max<int64_t>(type.span_bytes(), 1)), 1);
   if (!memory) throw std::bad_alloc();
-  return at::from_blob(memory, type.sizes, type.strides, [](void* p) { std::free(p); }, t.options().requires_grad(false));
+  return at::from_blob(
+      memory, type.sizes, type.strides, [](void* p) { std::free(p); }, t.options().requires_grad(false));
 }
 
 }  // namespace
@@ -56,7 +57,8 @@ void Gradients::check_others() const {
   for (const auto& [source, before] : others_) {
     const at::Tensor& now = source->tensor.grad();
     if (now.unsafeGetTensorImpl() != before.unsafeGetTensorImpl())
-      throw PrecompileError(source->name + " received a gradient inside the recorded function, but only gradients of "
+      throw PrecompileError(source->name +
+                            " received a gradient inside the recorded function, but only gradients of "
                             "parameters are carried over. Pass it as a module parameter, or return the gradient "
                             "(torch::autograd::grad)");
   }
@@ -83,7 +85,8 @@ void Gradients::restore() {
   if (std::exchange(done_, true)) return;
   for (Slot& slot : slots_) slot.tensor.mutable_grad() = slot.callers;
   for (auto& [source, before] : others_)
-    if (source->tensor.grad().unsafeGetTensorImpl() != before.unsafeGetTensorImpl()) source->tensor.mutable_grad() = before;
+    if (source->tensor.grad().unsafeGetTensorImpl() != before.unsafeGetTensorImpl())
+      source->tensor.mutable_grad() = before;
 }
 
 }  // namespace precast::trace

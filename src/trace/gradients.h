@@ -12,9 +12,9 @@ class Gradients {
  public:
   struct Slot {
     int source = 0;
-    at::Tensor tensor;    // the parameter
-    at::Tensor callers;   // its .grad before the call; may be undefined
-    at::Tensor stand_in;  // in the slot during the call; undefined where no gradient can come
+    at::Tensor tensor;              // the parameter
+    at::Tensor callers;             // its .grad before the call; may be undefined
+    at::Tensor stand_in;            // in the slot during the call; undefined where no gradient can come
     StorageState* state = nullptr;  // the stand-in's
     bool touched() const { return state && !state->known.none(); }
   };

@@ -27,8 +27,12 @@ ir::ValueId GraphBuilder::add_node(std::string op, std::vector<ir::Arg> args, ir
 
 ir::ValueId GraphBuilder::empty(const ir::Type& type) {
   return add_node("aten::empty_strided",
-                  {{"size", type.sizes}, {"stride", type.strides}, {"dtype", type.dtype}, {"layout", {}},
-                   {"device", type.device}, {"pin_memory", {}}},
+                  {{"size", type.sizes},
+                   {"stride", type.strides},
+                   {"dtype", type.dtype},
+                   {"layout", {}},
+                   {"device", type.device},
+                   {"pin_memory", {}}},
                   type);
 }
 
@@ -45,7 +49,10 @@ ir::ValueId GraphBuilder::view(ir::ValueId base, int64_t offset, const ir::Type&
 ir::ValueId GraphBuilder::scatter(ir::ValueId base, ir::ValueId src, int64_t offset) {
   const ir::Type& window = graph.type(src);
   return add_node("prim::scatter",
-                  {{"base", refer(base)}, {"src", refer(src)}, {"offset", offset}, {"sizes", window.sizes},
+                  {{"base", refer(base)},
+                   {"src", refer(src)},
+                   {"offset", offset},
+                   {"sizes", window.sizes},
                    {"strides", window.strides}},
                   graph.type(base));
 }
@@ -72,8 +79,7 @@ ir::ValueId GraphBuilder::read(StorageState& s, const Window& w) {
   if (s.root == w) return root(s);
   for (const auto& [window, value] : s.views)
     if (window == w) return value;
-  const ir::ValueId id =
-      w.bytes().empty() ? empty(w.type) : view(root(s), w.offset - s.root.offset, w.type);
+  const ir::ValueId id = w.bytes().empty() ? empty(w.type) : view(root(s), w.offset - s.root.offset, w.type);
   s.views.emplace_back(w, id);
   return id;
 }

@@ -103,7 +103,8 @@ class Finisher {
 
   void replace(const std::vector<ir::ValueId>& replacement) {
     const auto use = [&](ir::ValueId& id) {
-      if (id >= 0 && static_cast<size_t>(id) < replacement.size() && replacement[static_cast<size_t>(id)] != ir::kNoValue)
+      if (id >= 0 && static_cast<size_t>(id) < replacement.size() &&
+          replacement[static_cast<size_t>(id)] != ir::kNoValue)
         id = replacement[static_cast<size_t>(id)];
     };
     for (ir::Node& n : graph_.nodes) {
@@ -133,7 +134,8 @@ class Finisher {
       if (split_[static_cast<size_t>(one.group)])
         result_.read[static_cast<size_t>(one.source)] = true;
       else
-        for (int m : inputs_.groups()[static_cast<size_t>(one.group)].members) result_.read[static_cast<size_t>(m)] = true;
+        for (int m : inputs_.groups()[static_cast<size_t>(one.group)].members)
+          result_.read[static_cast<size_t>(m)] = true;
     }
   }
 
@@ -151,8 +153,8 @@ class Finisher {
       const std::vector<int> members = read_members(i);
       if (!split_[i])
         for (size_t k = 1; k < members.size(); ++k)
-          result_.aliases.push_back({members[0], members[k], true,
-                                     entry(members[k]).window.offset - entry(members[0]).window.offset});
+          result_.aliases.push_back(
+              {members[0], members[k], true, entry(members[k]).window.offset - entry(members[0]).window.offset});
       if (groups[i].written.empty()) continue;
       for (size_t j = 0; j < groups.size(); ++j) {
         if (j == i || (j < i && !groups[j].written.empty())) continue;

@@ -13,8 +13,8 @@ struct GraphInputs {
     int group, source;  // the source whose first byte the offset counts from
     Window window;
   };
-  std::vector<One> inputs;                 // of each graph input that is left
-  std::vector<bool> read;                  // of each source
+  std::vector<One> inputs;  // of each graph input that is left
+  std::vector<bool> read;   // of each source
   std::vector<artifact::Alias> aliases;
 };
 

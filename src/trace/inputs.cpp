@@ -30,7 +30,8 @@ Window hull(const std::vector<Inputs::Entry>& entries, const std::vector<int>& m
     all = {std::min(all.begin, w.bytes().begin), std::max(all.end, w.bytes().end)};
   }
   if (all.empty()) return first;
-  if (std::all_of(members.begin(), members.end(), [&](int m) { return entries[static_cast<size_t>(m)].window == first; }))
+  if (std::all_of(members.begin(), members.end(),
+                  [&](int m) { return entries[static_cast<size_t>(m)].window == first; }))
     return first;
   for (int m : members) {
     const Window& w = entries[static_cast<size_t>(m)].window;
@@ -70,10 +71,11 @@ Inputs::Inputs(const Sources& sources, StorageTable& storages, GraphBuilder& bui
   for (auto* impl : order) make_group(std::move(by_storage[impl]), storages, builder);
   for (const Group& g : groups_)
     if (const StorageState* other = storages.overlapping(*g.state))
-      throw PrecompileError(entries_[static_cast<size_t>(g.members[0])].source->name + " and " +
-                            entries_[static_cast<size_t>(groups_[static_cast<size_t>(other->input_group)].members[0])].source->name +
-                            " are different storages over the same memory, so writes to one cannot be told from the "
-                            "other; make them views of one tensor");
+      throw PrecompileError(
+          entries_[static_cast<size_t>(g.members[0])].source->name + " and " +
+          entries_[static_cast<size_t>(groups_[static_cast<size_t>(other->input_group)].members[0])].source->name +
+          " are different storages over the same memory, so writes to one cannot be told from the "
+          "other; make them views of one tensor");
   if (sources.module_identities) slots_ = sources.module_identities();
 }
 
@@ -137,7 +139,8 @@ void Inputs::before_write(StorageState& s, Bytes written) {
   c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
   const Bytes b = g.root.bytes();
   g.before = at::empty({b.end - b.begin}, at::kByte);
-  if (!b.empty()) std::memcpy(g.before.mutable_data_ptr(), bytes_at(s.impl, b.begin), static_cast<size_t>(b.end - b.begin));
+  if (!b.empty())
+    std::memcpy(g.before.mutable_data_ptr(), bytes_at(s.impl, b.begin), static_cast<size_t>(b.end - b.begin));
 }
 
 at::Tensor Inputs::original(const Group& g, const Window& w) const {
@@ -150,7 +153,8 @@ void Inputs::check_unchanged() const {
     const at::Tensor& t = e.source->tensor;
     if (!t.defined()) continue;
     const auto refuse = [&](const char* what) {
-      throw PrecompileError(e.source->name + " " + what + " inside the recorded function, which no recorded op shows; "
+      throw PrecompileError(e.source->name + " " + what +
+                            " inside the recorded function, which no recorded op shows; "
                             "do that outside of it");
     };
     if (t.storage().unsafeGetStorageImpl() != e.storage.unsafeGetStorageImpl())
@@ -163,16 +167,18 @@ void Inputs::check_unchanged() const {
       throw PrecompileError(entries_[static_cast<size_t>(g.members[0])].source->name +
                             ": its memory was replaced inside the recorded function, outside of any op");
     if (hash_contents_ && !g.before.defined() && hash(g) != g.hash)
-      throw PrecompileError(entries_[static_cast<size_t>(g.members[0])].source->name +
-                            " was written through a raw pointer (data_ptr, accessor or another thread) inside the recorded "
-                            "function; use tensor operations (its old contents could not be put back)");
+      throw PrecompileError(
+          entries_[static_cast<size_t>(g.members[0])].source->name +
+          " was written through a raw pointer (data_ptr, accessor or another thread) inside the recorded "
+          "function; use tensor operations (its old contents could not be put back)");
   }
   if (!sources_.module_identities) return;
   const std::vector<const void*> now = sources_.module_identities();
   for (size_t i = 0; i < std::max(now.size(), slots_.size()); ++i)
     if (i >= now.size() || i >= slots_.size() || now[i] != slots_[i])
-      throw PrecompileError((i < sources_.module_slot_names.size() ? "module attribute '" + sources_.module_slot_names[i] + "'"
-                                                                   : std::string("a module attribute")) +
+      throw PrecompileError((i < sources_.module_slot_names.size()
+                                 ? "module attribute '" + sources_.module_slot_names[i] + "'"
+                                 : std::string("a module attribute")) +
                             " was bound to another tensor inside the recorded function; write into it in place instead "
                             "(copy_), or return the new tensor");
 }
@@ -189,7 +195,8 @@ void Inputs::restore() const {
     if (!t.defined()) continue;
     auto* impl = t.unsafeGetTensorImpl();
     if (t.storage().unsafeGetStorageImpl() != e.storage.unsafeGetStorageImpl() || !e.window.is(t)) {
-      impl->set_storage_and_dtype(e.storage, at::scalarTypeToTypeMeta(static_cast<at::ScalarType>(e.window.type.dtype)));
+      impl->set_storage_and_dtype(e.storage,
+                                  at::scalarTypeToTypeMeta(static_cast<at::ScalarType>(e.window.type.dtype)));
       impl->set_sizes_and_strides(e.window.type.sizes, e.window.type.strides,
                                   e.window.offset / ir::itemsize(e.window.type.dtype));
       if (t.is_conj() != e.window.type.conj) t._set_conj(e.window.type.conj);

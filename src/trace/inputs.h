@@ -29,9 +29,9 @@ class Inputs {
     StorageState* state = nullptr;
     Window root;
     ir::ValueId value = ir::kNoValue;
-    at::Tensor before;              // bytes of root at the first write
+    at::Tensor before;  // bytes of root at the first write
     std::vector<Bytes> written;
-    uint64_t hash = 0;              // of the bytes at the start, if asked for
+    uint64_t hash = 0;  // of the bytes at the start, if asked for
   };
 
   Inputs(const Sources&, StorageTable&, GraphBuilder&, bool hash_contents);
@@ -46,7 +46,8 @@ class Inputs {
   /// A window of the group's storage with its contents from before the call.
   at::Tensor original(const Group&, const Window&) const;
 
-  /// Refuses, by name, what no op shows: geometry, storage or requires_grad of an input, a rebound module slot, raw writes.
+  /// Refuses, by name, what no op shows: geometry, storage or requires_grad of an input, a rebound module slot, raw
+  /// writes.
   void check_unchanged() const;
   /// Puts everything back as it was.
   void restore() const;

@@ -94,7 +94,8 @@ void OpCall::run_resize() {
   const at::Tensor t = args()[0].toTensor();
   StorageState* state = t.has_storage() ? r_.storages.find(t) : nullptr;
   if (state && state->input_group >= 0)
-    r_.refuse(info_.name + " resizes " + r_.origin(*state) + "; the caller's tensors keep their size in a recorded function");
+    r_.refuse(info_.name + " resizes " + r_.origin(*state) +
+              "; the caller's tensors keep their size in a recorded function");
   if (state && state->sealed) {
     unseal(state->impl);
     state->sealed = false;
@@ -138,7 +139,8 @@ void OpCall::take_operands(c10::ArrayRef<c10::IValue> args) {
     } else if (a.kind == ArgInfo::Kind::tensors && !v.isNone()) {
       std::vector<ir::Ref> refs;
       for (const c10::IValue& item : v.toListRef()) {
-        const ir::Attr one = item.isNone() ? ir::Attr{} : take_operand(item.toTensor(), a, {index, static_cast<int>(refs.size())});
+        const ir::Attr one =
+            item.isNone() ? ir::Attr{} : take_operand(item.toTensor(), a, {index, static_cast<int>(refs.size())});
         const auto* ref = std::get_if<ir::Ref>(&one);
         refs.push_back(ref ? *ref : ir::Ref{});
       }
@@ -146,7 +148,8 @@ void OpCall::take_operands(c10::ArrayRef<c10::IValue> args) {
     } else {
       auto converted = to_attribute(v, *a.type);
       if (!converted && v.isGenerator())
-        r_.refuse(info_.name + " draws from a generator of its own; only the default generator can be recorded "
+        r_.refuse(info_.name +
+                  " draws from a generator of its own; only the default generator can be recorded "
                   "(torch::manual_seed before the call)");
       if (!converted)
         r_.refuse(info_.name + ": its argument '" + a.name + "' (" + a.type->str() + ") has no form in a graph");
@@ -279,7 +282,8 @@ void OpCall::take_writes() {
     if (!o.writes) continue;
     needed_ = true;
     if (o.tensor.storage().unsafeGetStorageImpl() != o.state->impl)
-      r_.refuse(info_.name + " gives its argument '" + info_.args[static_cast<size_t>(o.slot.arg)].name + "' other memory");
+      r_.refuse(info_.name + " gives its argument '" + info_.args[static_cast<size_t>(o.slot.arg)].name +
+                "' other memory");
     Window now = window_of(o.tensor);
     if (!(now == o.window) || static_cast<int64_t>(o.state->impl->nbytes()) != o.state->size) {
       take_resized(o, std::move(now));
@@ -308,7 +312,8 @@ void OpCall::take_writes() {
 /// out= on a tensor of another size: the op starts from an empty tensor of the final geometry instead.
 void OpCall::take_resized(Operand& o, Window now) {
   if (o.state->input_group >= 0 || o.state->uses > 1)
-    r_.refuse(info_.name + " resizes " + r_.origin(*o.state) + "; the caller's tensors keep their size in a recorded function");
+    r_.refuse(info_.name + " resizes " + r_.origin(*o.state) +
+              "; the caller's tensors keep their size in a recorded function");
   const ir::ValueId before = r_.builder.empty(now.type), after = r_.builder.graph.add_value(now.type);
   ir::Attr& attr = node_.args[static_cast<size_t>(o.slot.arg)].value;
   if (auto* refs = std::get_if<std::vector<ir::Ref>>(&attr))

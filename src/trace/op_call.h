@@ -25,7 +25,7 @@ class OpCall {
     bool writes;
     Window window{};  // of written operands, before the kernel
   };
-  struct Fresh {      // a result in memory that this op made
+  struct Fresh {  // a result in memory that this op made
     StorageState* state;
     Window window;
     ir::ValueId value;
@@ -37,7 +37,7 @@ class OpCall {
   void run_geometry();
   void run_view();
   void run_resize();
-  bool run_accumulation();    // into a .grad slot; false: it is none
+  bool run_accumulation();  // into a .grad slot; false: it is none
   void run_recorded();
 
   // Before the kernel.
@@ -87,13 +87,13 @@ class OpCall {
 
   ir::Node node_;
   c10::SmallVector<Operand, 8> operands_;
-  std::vector<size_t> numbers_;   // arguments that are numbers in a tensor's clothes
+  std::vector<size_t> numbers_;  // arguments that are numbers in a tensor's clothes
   std::vector<Fresh> fresh_;
   std::vector<std::pair<StorageState*, Window>> written_windows_;  // through Node::shared
   std::vector<StorageState*> shared_states_;                       // of node_.shared
   std::vector<std::pair<const Operand*, ir::ValueId>> plain_writes_;
   bool hidden_writes_ = false;
-  bool needed_ = false;           // something of the node is seen from outside
+  bool needed_ = false;  // something of the node is seen from outside
 };
 
 }  // namespace precast::trace

@@ -25,17 +25,17 @@ const HiddenWrite kHiddenWrites[] = {
 };
 
 constexpr std::string_view kUninitialized[] = {
-    "aten::empty",         "aten::empty_strided",     "aten::empty_like",     "aten::new_empty",
-    "aten::empty_permuted", "aten::new_empty_strided",
+    "aten::empty",     "aten::empty_strided",  "aten::empty_like",
+    "aten::new_empty", "aten::empty_permuted", "aten::new_empty_strided",
 };
 
 // Ops whose first argument gives only its geometry, or is overwritten as a whole.
 constexpr std::string_view kFirstIsNotRead[] = {
-    "aten::empty_like", "aten::zeros_like",  "aten::ones_like",    "aten::full_like",  "aten::new_empty",
-    "aten::new_zeros",  "aten::new_ones",    "aten::new_full",     "aten::rand_like",  "aten::randn_like",
-    "aten::randint_like", "aten::new_empty_strided", "aten::fill_", "aten::zero_",     "aten::copy_",
-    "aten::bernoulli_", "aten::normal_",     "aten::uniform_",     "aten::random_",    "aten::exponential_",
-    "aten::cauchy_",    "aten::geometric_",  "aten::log_normal_",  "aten::_foreach_zero_",
+    "aten::empty_like",   "aten::zeros_like",        "aten::ones_like",   "aten::full_like",      "aten::new_empty",
+    "aten::new_zeros",    "aten::new_ones",          "aten::new_full",    "aten::rand_like",      "aten::randn_like",
+    "aten::randint_like", "aten::new_empty_strided", "aten::fill_",       "aten::zero_",          "aten::copy_",
+    "aten::bernoulli_",   "aten::normal_",           "aten::uniform_",    "aten::random_",        "aten::exponential_",
+    "aten::cauchy_",      "aten::geometric_",        "aten::log_normal_", "aten::_foreach_zero_",
 };
 
 // Other arguments that are overwritten as a whole.
@@ -45,10 +45,21 @@ constexpr std::pair<std::string_view, std::string_view> kOverwritten[] = {
 };
 
 constexpr std::string_view kMetadataOnly[] = {
-    "aten::is_same_size",    "aten::_has_same_storage_numel", "aten::sym_size",  "aten::sym_stride",
-    "aten::sym_numel",       "aten::sym_storage_offset",      "aten::size",      "aten::stride",
-    "aten::is_pinned",       "aten::_is_zerotensor",          "aten::is_set_to", "aten::is_contiguous",
-    "aten::_has_compatible_shallow_copy_type",                "aten::dim",       "aten::numel",
+    "aten::is_same_size",
+    "aten::_has_same_storage_numel",
+    "aten::sym_size",
+    "aten::sym_stride",
+    "aten::sym_numel",
+    "aten::sym_storage_offset",
+    "aten::size",
+    "aten::stride",
+    "aten::is_pinned",
+    "aten::_is_zerotensor",
+    "aten::is_set_to",
+    "aten::is_contiguous",
+    "aten::_has_compatible_shallow_copy_type",
+    "aten::dim",
+    "aten::numel",
     "aten::_assert_tensor_metadata",
 };
 
@@ -78,7 +89,8 @@ ArgInfo arg_info(const c10::Argument& a) {
   if (info.type->kind() == c10::TypeKind::TensorType) {
     info.kind = ArgInfo::Kind::tensor;
   } else if (auto* list = info.type->castRaw<c10::ListType>()) {
-    if (without_optional(list->getElementType())->kind() == c10::TypeKind::TensorType) info.kind = ArgInfo::Kind::tensors;
+    if (without_optional(list->getElementType())->kind() == c10::TypeKind::TensorType)
+      info.kind = ArgInfo::Kind::tensors;
   }
   info.writes = a.alias_info() && a.alias_info()->isWrite();
   info.reads_contents = !(info.writes && a.kwarg_only());
@@ -109,7 +121,8 @@ std::unique_ptr<OpInfo> op_info(const c10::OperatorHandle& op) {
   for (const HiddenWrite& h : kHiddenWrites) {
     if (h.op != base) continue;
     for (size_t i = 0; i < info->args.size(); ++i) {
-      if (std::find(h.args.begin(), h.args.end(), info->args[i].name) != h.args.end()) info->args[i].hidden_write = true;
+      if (std::find(h.args.begin(), h.args.end(), info->args[i].name) != h.args.end())
+        info->args[i].hidden_write = true;
       if (info->args[i].name == h.only_if) info->hidden_write_if = static_cast<int>(i);
     }
   }

@@ -15,24 +15,24 @@ struct ArgInfo {
   enum class Kind { tensor, tensors, other } kind = Kind::other;
   std::string name;
   c10::TypePtr type;
-  bool writes = false;          // the schema says so
-  bool hidden_write = false;    // it does not, and still
-  bool reads_contents = true;   // false: only geometry counts (zeros_like), or it is overwritten (out=)
+  bool writes = false;         // the schema says so
+  bool hidden_write = false;   // it does not, and still
+  bool reads_contents = true;  // false: only geometry counts (zeros_like), or it is overwritten (out=)
 };
 
 struct OpInfo {
-  std::string name;             // "aten::add.Tensor"
+  std::string name;  // "aten::add.Tensor"
   std::vector<ArgInfo> args;
   size_t returns = 0;
-  bool composite = false;       // has a CompositeImplicitAutograd kernel
-  bool writes = false;          // some argument, hidden ones included
-  bool is_view = false;         // the schema returns an alias and writes nothing
-  bool reshapes = false;        // changes only the tensor's own geometry (t_, set_)
-  bool resizes = false;         // resize_: keeps the old elements in front
-  bool random = false;          // advances the default generator
-  bool uninitialized = false;   // returns memory with unknown contents (empty)
-  bool metadata_only = false;   // asks for geometry, no tensor comes back
-  int hidden_write_if = -1;     // hidden writes happen when this bool argument is true
+  bool composite = false;      // has a CompositeImplicitAutograd kernel
+  bool writes = false;         // some argument, hidden ones included
+  bool is_view = false;        // the schema returns an alias and writes nothing
+  bool reshapes = false;       // changes only the tensor's own geometry (t_, set_)
+  bool resizes = false;        // resize_: keeps the old elements in front
+  bool random = false;         // advances the default generator
+  bool uninitialized = false;  // returns memory with unknown contents (empty)
+  bool metadata_only = false;  // asks for geometry, no tensor comes back
+  int hidden_write_if = -1;    // hidden writes happen when this bool argument is true
   enum class Special { none, add, add_, as_strided_copy, as_strided_scatter, zero_tensor } special = Special::none;
 };
 

@@ -58,8 +58,10 @@ void OpRecorder::check_contents(StorageState& s, const Window& w, const std::str
   if (s.input_group >= 0)
     refuse(what + "which lies outside of the memory that was passed as " + origin(s) + "; pass the whole tensor");
   if (s.known.none())
-    refuse(what + "a tensor literal: its memory comes from " + origin(s) + " and no recorded operation wrote it, so it was "
-           "filled through a raw pointer (torch::tensor of a vector, data_ptr, accessor) or not at all. Its values would be "
+    refuse(what + "a tensor literal: its memory comes from " + origin(s) +
+           " and no recorded operation wrote it, so it was "
+           "filled through a raw pointer (torch::tensor of a vector, data_ptr, accessor) or not at all. Its values "
+           "would be "
            "hard-coded: pass it as an argument (numbers and braced lists, torch::tensor({1, 2}), are fine)");
   refuse(what + "of which recorded operations wrote only a part (its memory comes from " + origin(s) + ")");
 }
@@ -70,11 +72,14 @@ void OpRecorder::refuse_unknown(const at::Tensor& t, const std::string& reader) 
     if (!input.defined() || !input.is_leaf() || !input.grad().defined() || !t.has_storage()) continue;
     // Not is_alias_of: it reads the data pointer, and a gradient is sealed here.
     if (input.grad().storage().unsafeGetStorageImpl() == t.storage().unsafeGetStorageImpl())
-      refuse(reader + " uses the gradient of " + e.source->name + ", but only gradients of parameters are carried over, and "
+      refuse(reader + " uses the gradient of " + e.source->name +
+             ", but only gradients of parameters are carried over, and "
              "those can only be accumulated into; pass it as an argument");
   }
-  refuse(reader + " uses a tensor, " + ir::to_string(host_torch::type_of(t)) + ", that is neither an argument, nor a "
-         "parameter or buffer of a module argument, nor made inside the function: a tensor closed over (a global, a captured "
+  refuse(reader + " uses a tensor, " + ir::to_string(host_torch::type_of(t)) +
+         ", that is neither an argument, nor a "
+         "parameter or buffer of a module argument, nor made inside the function: a tensor closed over (a global, a "
+         "captured "
          "local, a plain attribute of a module). It would be hard-coded into the artifact: pass it as an argument, or "
          "register it (register_parameter, register_buffer)");
 }
@@ -104,14 +109,15 @@ void OpRecorder::note_foreign_op(const at::Tensor& t, const std::string& op) {
 void OpRecorder::check_foreign() {
   std::lock_guard lock(foreign_mutex_);
   if (!foreign_op_.empty())
-    refuse(foreign_op_ + " ran on a recorded tensor in a thread that does not record (std::thread, OpenMP); use at::launch, "
+    refuse(foreign_op_ +
+           " ran on a recorded tensor in a thread that does not record (std::thread, OpenMP); use at::launch, "
            "or keep other threads off these tensors during the call");
 }
 
 void OpRecorder::check_random(const std::string& when) {
   if (random_->disturbed())
-    refuse("the default random number generator was seeded, set or used outside of recorded operations (noticed " + when +
-           "); call torch::manual_seed outside of the recorded function");
+    refuse("the default random number generator was seeded, set or used outside of recorded operations (noticed " +
+           when + "); call torch::manual_seed outside of the recorded function");
 }
 
 void OpRecorder::seal(StorageState& s) {

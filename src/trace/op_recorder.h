@@ -22,7 +22,7 @@ class OpRecorder {
   StorageTable storages;
   GraphBuilder builder;
   Births births;
-  std::vector<std::string> conditions;   // recorded values, in words
+  std::vector<std::string> conditions;  // recorded values, in words
 
   std::function<bool(const std::string& op, torch::jit::Stack& stack)> decompose;  // may be empty
 

@@ -108,8 +108,8 @@ void Outcome::add_writes() {
     std::vector<Window> done;
     for (int m : g.members) {
       const Inputs::Entry& e = inputs_.entries()[static_cast<size_t>(m)];
-      const bool written = std::any_of(g.written.begin(), g.written.end(),
-                                       [&](Bytes b) { return b.intersects(e.window.bytes()); });
+      const bool written =
+          std::any_of(g.written.begin(), g.written.end(), [&](Bytes b) { return b.intersects(e.window.bytes()); });
       if (!written || std::find(done.begin(), done.end(), e.window) != done.end()) continue;
       done.push_back(e.window);
       const ir::ValueId value = r_.read(e.source->tensor, e.source->name);
@@ -150,8 +150,10 @@ void Outcome::finish(const Sources& sources) {
     else if (static_cast<int>(i) < inputs_.count_module_tensors())
       signature.buffers.push_back(std::move(m));
     else
-      signature.leaves.push_back({.kind = artifact::UserLeaf::Kind::tensor, .where = entries[i].source->name,
-                                  .tensor = std::move(m), .value = {}});
+      signature.leaves.push_back({.kind = artifact::UserLeaf::Kind::tensor,
+                                  .where = entries[i].source->name,
+                                  .tensor = std::move(m),
+                                  .value = {}});
   }
   for (const GraphInputs::One& one : final.inputs)
     signature.graph_inputs.push_back(
@@ -184,10 +186,12 @@ void Outcome::check_escapes(const std::vector<Leaf>& leaves) const {
   }
   r_.storages.for_each_alive([&](const StorageState& s) {
     if (s.input_group >= 0 || accounted.count(s.impl) || s.size == 0) return;
-    r_.refuse("a tensor made inside the recorded function by " + (s.maker ? s.maker->name : std::string("an operation")) +
-              ", " + ir::to_string(s.root.type) + ", is still held after the call, and is neither a result nor a gradient: "
-              "state kept in a closure, a cache or an optimizer. The artifact could not keep it: return it, or pass it in as "
-              "an argument and write into it");
+    r_.refuse(
+        "a tensor made inside the recorded function by " + (s.maker ? s.maker->name : std::string("an operation")) +
+        ", " + ir::to_string(s.root.type) +
+        ", is still held after the call, and is neither a result nor a gradient: "
+        "state kept in a closure, a cache or an optimizer. The artifact could not keep it: return it, or pass it in as "
+        "an argument and write into it");
   });
 }
 

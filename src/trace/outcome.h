@@ -14,9 +14,9 @@ namespace precast::trace {
 class Outcome {
  public:
   struct Expected {
-    std::string what;      // "result 0", "parameter 'fc.weight'", "the gradient of ..."
-    at::Tensor real;       // undefined: not compared (parts of it are unknown)
-    at::Tensor added_to;   // gradients that were added to the caller's: real = added_to + output
+    std::string what;     // "result 0", "parameter 'fc.weight'", "the gradient of ..."
+    at::Tensor real;      // undefined: not compared (parts of it are unknown)
+    at::Tensor added_to;  // gradients that were added to the caller's: real = added_to + output
   };
 
   Outcome(OpRecorder&, const Inputs&, const Gradients&);
@@ -30,7 +30,7 @@ class Outcome {
   void check_escapes(const std::vector<Leaf>&) const;
 
   artifact::Signature signature;
-  std::vector<Expected> expected;  // one per graph output
+  std::vector<Expected> expected;              // one per graph output
   std::vector<GraphInputs::One> graph_inputs;  // of each graph input
 
  private:

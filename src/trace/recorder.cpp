@@ -18,7 +18,8 @@ std::optional<std::string> raw_access(const OpRecorder& recorder, const std::str
   if (!number) return {};
   const OpInfo* maker = recorder.storages.maker(*number);
   return "memory of " + (maker ? "a tensor made by " + maker->name : std::string("an input or gradient")) +
-         " was read or written directly inside the recorded function (data_ptr, accessor, from_blob, printing), which no "
+         " was read or written directly inside the recorded function (data_ptr, accessor, from_blob, printing), which "
+         "no "
          "operation shows. Use tensor operations, or .item() for a number";
 }
 

@@ -52,12 +52,15 @@ void verify_by_replay(const ir::Graph& graph, const Inputs& inputs, const Outcom
   const bool same_random = at::equal(random.state(), end);
   random.set_state(end);
   const std::string advice =
-      ". Something inside the function has an effect that no operation shows (a value read or written through data_ptr, "
+      ". Something inside the function has an effect that no operation shows (a value read or written through "
+      "data_ptr, "
       "accessor or another library), or an operation gives other results when it runs again";
   if (!failure.empty())
-    throw PrecompileError("verification: the recorded graph does not run again on the same inputs: " + failure + advice);
+    throw PrecompileError("verification: the recorded graph does not run again on the same inputs: " + failure +
+                          advice);
   if (!same_random)
-    throw PrecompileError("verification: the recorded graph does not draw the random numbers that the call drew" + advice);
+    throw PrecompileError("verification: the recorded graph does not draw the random numbers that the call drew" +
+                          advice);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Outcome::Expected& e = outcome.expected[i];
     if (!e.real.defined()) continue;

@@ -1,7 +1,7 @@
 // Ops that are recorded in a way of their own: accumulation into .grad, and the few that look at
 // their operand's storage beyond the operand's window.
-#include <ATen/core/grad_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "trace/op_call.h"
@@ -45,7 +45,8 @@ bool OpCall::run_accumulation() {
   auto& g = r_.builder.graph;
   ir::ValueId sum = value;
   if (!first) {
-    sum = r_.builder.add_node("aten::add.Tensor", {{"self", refer(s->value)}, {"other", refer(value)}, {"alpha", int64_t{1}}}, type);
+    sum = r_.builder.add_node("aten::add.Tensor",
+                              {{"self", refer(s->value)}, {"other", refer(value)}, {"alpha", int64_t{1}}}, type);
   } else if (g.type(value) != type) {
     const ir::ValueId empty = r_.builder.empty(type);
     sum = g.add_value(type);
@@ -78,7 +79,8 @@ void OpCall::rewrite_special() {
     }
     case OpInfo::Special::as_strided_scatter:
       if (auto* offset = std::get_if<int64_t>(&node_.args[4].value); offset && *offset != own_offset())
-        r_.refuse(info_.name + " with an offset into its operand's storage cannot be recorded; use as_strided and copy_");
+        r_.refuse(info_.name +
+                  " with an offset into its operand's storage cannot be recorded; use as_strided and copy_");
       node_.args[4].value = {};
       return;
     case OpInfo::Special::zero_tensor:  // a tensor without memory that reads as zeros

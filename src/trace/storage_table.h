@@ -19,9 +19,9 @@ struct StorageState {
   explicit StorageState(const at::Tensor&);
 
   c10::weak_intrusive_ptr<c10::StorageImpl> weak;
-  c10::StorageImpl* impl;                // stays a valid object while `weak` lives
+  c10::StorageImpl* impl;  // stays a valid object while `weak` lives
   const void* address;
-  int64_t size;                          // bytes
+  int64_t size;  // bytes
 
   // Contents: `value` is the whole root window; kNoValue while nothing is known and nobody needed it.
   Window root;
@@ -30,17 +30,17 @@ struct StorageState {
   KnownBytes known;
 
   // Origin.
-  const OpInfo* maker = nullptr;         // null: it existed before the call
-  int input_group = -1;                  // the caller passed it
-  int gradient_of = -1;                  // only accumulated into so far: the .grad of this source
-  bool stands_for_nothing = false;       // that .grad was undefined before the call
-  bool only_zeroed = false;              // zero_ was all that happened to it
+  const OpInfo* maker = nullptr;    // null: it existed before the call
+  int input_group = -1;             // the caller passed it
+  int gradient_of = -1;             // only accumulated into so far: the .grad of this source
+  bool stands_for_nothing = false;  // that .grad was undefined before the call
+  bool only_zeroed = false;         // zero_ was all that happened to it
   uint32_t number = 0;
 
   // During one op.
   uint64_t last_op = 0;
   int uses = 0;
-  std::atomic<bool> running{false};      // a recorded op's kernel may touch it right now
+  std::atomic<bool> running{false};  // a recorded op's kernel may touch it right now
   bool sealed = false, may_seal = false;
 
   bool alive() const { return !weak.expired(); }

@@ -25,16 +25,15 @@ void register_fallback() {
     } catch (const c10::Error& e) {
       throw PrecompileError(
           "recording needs LibTorch's dispatch key Fake, and another library in this process (or a second copy of "
-          "precast) has registered a fallback there: " + std::string(e.what_without_backtrace()));
+          "precast) has registered a fallback there: " +
+          std::string(e.what_without_backtrace()));
     }
     return true;
   }();
   (void)registered;
 }
 
-bool is_copy_on_write(c10::StorageImpl* s) {
-  return c10::impl::cow::is_cow_data_ptr(s->_mutable_data_ptr_no_checks());
-}
+bool is_copy_on_write(c10::StorageImpl* s) { return c10::impl::cow::is_cow_data_ptr(s->_mutable_data_ptr_no_checks()); }
 
 bool is_own_memory(c10::StorageImpl* s) {
   const auto& p = s->_mutable_data_ptr_no_checks();

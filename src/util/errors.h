@@ -17,5 +17,7 @@ struct InternalError : std::logic_error {
 
 }  // namespace precast
 
-#define PRECAST_CHECK(cond, message) \
-  do { if (!(cond)) ::precast::internal_error(__FILE__, __LINE__, (message)); } while (0)
+#define PRECAST_CHECK(cond, message)                                       \
+  do {                                                                     \
+    if (!(cond)) ::precast::internal_error(__FILE__, __LINE__, (message)); \
+  } while (0)

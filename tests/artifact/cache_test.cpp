@@ -10,7 +10,8 @@ namespace {
 
 Cache example() {
   Cache cache{"inductor", "make_fx", std::string(64, 'a'), {}};
-  cache.variants.push_back({"x86_64-linux", "g++ (Debian) 12.2.0", {"avx2", "baseline"}, std::vector<std::byte>(300, std::byte{7})});
+  cache.variants.push_back(
+      {"x86_64-linux", "g++ (Debian) 12.2.0", {"avx2", "baseline"}, std::vector<std::byte>(300, std::byte{7})});
   cache.variants.push_back({"aarch64-linux", "clang 14", {"baseline"}, {}});
   return cache;
 }

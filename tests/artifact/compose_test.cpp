@@ -83,8 +83,10 @@ TEST_CASE("native is the best this processor runs, and the order is best first")
 }
 
 TEST_CASE("text that is no artifact is refused by name") {
-  for (const std::string& text : {std::string(), std::string("int main() {}"), composed().substr(0, 200), composed().substr(1)})
-    CHECK_THROWS_WITH_AS(read_artifact_text(text, "x.cpp"), doctest::Contains("x.cpp is not a precast artifact"), PrecompileError);
+  for (const std::string& text :
+       {std::string(), std::string("int main() {}"), composed().substr(0, 200), composed().substr(1)})
+    CHECK_THROWS_WITH_AS(read_artifact_text(text, "x.cpp"), doctest::Contains("x.cpp is not a precast artifact"),
+                         PrecompileError);
   const std::string code = composed();
   const size_t end = code.find("Interface with the host");
   for (size_t n = 0; n < end; n += 13) {

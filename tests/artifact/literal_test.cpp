@@ -13,8 +13,24 @@ using namespace precast::artifact;
 namespace {
 
 const std::string nasty[] = {
-    "", "plain", "\n#endif\n  # else\n#\n", ")text\"", ")text\")text\"", "R\"text(", "a\r\nb\rc", std::string("nul \0 end", 9),
-    "\x01\x7f\x80\xff utf8 caf\xC3\xA9", "?" "?=?" "?/\n", "\\n \\u0041 \\\n", "/* // \" ' ", "\"", "tab\tend", "123\x01" "23",
+    "",
+    "plain",
+    "\n#endif\n  # else\n#\n",
+    ")text\"",
+    ")text\")text\"",
+    "R\"text(",
+    "a\r\nb\rc",
+    std::string("nul \0 end", 9),
+    "\x01\x7f\x80\xff utf8 caf\xC3\xA9",
+    "?"
+    "?=?"
+    "?/\n",
+    "\\n \\u0041 \\\n",
+    "/* // \" ' ",
+    "\"",
+    "tab\tend",
+    "123\x01"
+    "23",
 };
 
 }  // namespace
@@ -24,7 +40,8 @@ TEST_CASE("raw literals hold any bytes and are read back") {
     CAPTURE(bytes);
     const std::string literal = raw_literal(bytes);
     CHECK(read_raw_literal(literal + ";\n") == bytes);
-    for (size_t n = 0; n < literal.size(); ++n) CHECK(read_raw_literal(literal.substr(0, n)).value_or("") != bytes + "x");
+    for (size_t n = 0; n < literal.size(); ++n)
+      CHECK(read_raw_literal(literal.substr(0, n)).value_or("") != bytes + "x");
   }
   std::string all;
   for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
@@ -47,7 +64,8 @@ TEST_CASE("compilers read raw literals as the same bytes, in skipped groups too"
   scratch.write("a.cpp", text + "#endif\n");
   for (const char* compiler : {"g++", "clang++"}) {
     if (precast::find_program(compiler).empty()) continue;
-    const auto result = precast::run_process({compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", (scratch.path / "a.cpp").string()});
+    const auto result = precast::run_process(
+        {compiler, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", (scratch.path / "a.cpp").string()});
     CAPTURE(result.output);
     CHECK(result.exit_code == 0);
   }

@@ -37,10 +37,14 @@ Metadata full() {
               {Kind::string, "argument 7['k']", {}, std::string("a\0b\xFE", 4)},
               {Kind::tensor, "argument 8", {"x", strided, true, false}, {}}};
   using R = Result::Kind;
-  s.results = {{R::none, 0, 0, {}, {}, false},       {R::boolean, 0, 0, {}, false, false},
-               {R::integer, 0, 0, {}, int64_t{7}, false}, {R::real, 0, 0, {}, 1e300, false},
-               {R::string, 0, 0, {}, std::string("s"), false}, {R::output, 0, 0, {}, {}, true},
-               {R::source, 1, 0, {}, {}, false},     {R::output_view, 0, 16, strided, {}, false},
+  s.results = {{R::none, 0, 0, {}, {}, false},
+               {R::boolean, 0, 0, {}, false, false},
+               {R::integer, 0, 0, {}, int64_t{7}, false},
+               {R::real, 0, 0, {}, 1e300, false},
+               {R::string, 0, 0, {}, std::string("s"), false},
+               {R::output, 0, 0, {}, {}, true},
+               {R::source, 1, 0, {}, {}, false},
+               {R::output_view, 0, 16, strided, {}, false},
                {R::source_view, 2, 8, strided, {}, true}};
   s.aliases = {{0, 1, true, -64}, {0, 2, false, 0}};
   s.grads = {{0, 0, true}, {1, 0, false}};
@@ -97,9 +101,10 @@ TEST_CASE("metadata goes through JSON and back") {
 
 TEST_CASE("metadata has the names of torch.compiler.precompile") {
   const std::string json = to_json(full());
-  for (const char* name : {"BACKEND", "TRACER", "MODULE_POSITIONS", "NUM_POSITIONAL_ARGS", "PARAM_NAMES", "PARAM_SHAPES", "PARAM_DTYPES",
-                           "PARAM_DEVICES", "BUFFER_NAMES", "BUFFER_SHAPES", "BUFFER_DTYPES", "BUFFER_DEVICES", "GRAD_PARAM_INDICES",
-                           "IN_SPEC", "OUT_SPEC", "USER_INPUT_SHAPES", "USER_INPUT_DTYPES", "USER_INPUT_DEVICES", "USER_INPUT_BOUNDS"}) {
+  for (const char* name :
+       {"BACKEND", "TRACER", "MODULE_POSITIONS", "NUM_POSITIONAL_ARGS", "PARAM_NAMES", "PARAM_SHAPES", "PARAM_DTYPES",
+        "PARAM_DEVICES", "BUFFER_NAMES", "BUFFER_SHAPES", "BUFFER_DTYPES", "BUFFER_DEVICES", "GRAD_PARAM_INDICES",
+        "IN_SPEC", "OUT_SPEC", "USER_INPUT_SHAPES", "USER_INPUT_DTYPES", "USER_INPUT_DEVICES", "USER_INPUT_BOUNDS"}) {
     CAPTURE(name);
     CHECK(json.find("\n\"" + std::string(name) + "\": ") != std::string::npos);
   }
@@ -117,8 +122,10 @@ TEST_CASE("malformed metadata is a PrecompileError that names the field") {
   CHECK_THROWS_WITH_AS(from_json(without("\"TRACER\"", "\"RACER\"")), doctest::Contains("TRACER"), PrecompileError);
   CHECK_THROWS_WITH_AS(from_json(without("\"BUFFER_NAMES\": [", "\"BUFFER_NAMES\": [\"more\",")),
                        doctest::Contains("BUFFER_SHAPES has another length"), PrecompileError);
-  CHECK_THROWS_WITH_AS(from_json(without("\"f32\"", "\"f33\"")), doctest::Contains("dtype 'f33' is unknown"), PrecompileError);
-  CHECK_THROWS_WITH_AS(from_json(without("\"VERSION\": 1", "\"VERSION\": 99")), doctest::Contains("format version 99"), PrecompileError);
+  CHECK_THROWS_WITH_AS(from_json(without("\"f32\"", "\"f33\"")), doctest::Contains("dtype 'f33' is unknown"),
+                       PrecompileError);
+  CHECK_THROWS_WITH_AS(from_json(without("\"VERSION\": 1", "\"VERSION\": 99")), doctest::Contains("format version 99"),
+                       PrecompileError);
   CHECK_THROWS_AS(from_json("{"), PrecompileError);
   CHECK_THROWS_AS(from_json(""), PrecompileError);
   for (size_t n = 0; n < json.size(); n += 7) CHECK_THROWS_AS(from_json(json.substr(0, n)), PrecompileError);

@@ -27,7 +27,9 @@ std::vector<std::byte> bytes(const std::string& s) {
 
 struct Folder : Scratch {
   std::filesystem::path cpp = path / "m.cpp", cache = path / "m.cache";
-  void put(const std::string& version, const WriteHook& hook = {}) const { write_pair(cpp, cache, "code " + version, bytes("cache " + version), hook); }
+  void put(const std::string& version, const WriteHook& hook = {}) const {
+    write_pair(cpp, cache, "code " + version, bytes("cache " + version), hook);
+  }
   std::string state() const { return read("m.cpp") + ", " + read("m.cache"); }
   size_t files() const {
     size_t n = 0;
@@ -60,7 +62,11 @@ TEST_CASE("a failure at any step leaves the old pair whole and nothing else") {
       CAPTURE(step);
       const Folder folder;
       if (old_pair) folder.put("old");
-      CHECK_THROWS_WITH(folder.put("new", [&](std::string_view now) { if (now == step) throw std::runtime_error("injected"); }), "injected");
+      CHECK_THROWS_WITH(folder.put("new",
+                                   [&](std::string_view now) {
+                                     if (now == step) throw std::runtime_error("injected");
+                                   }),
+                        "injected");
       CHECK(folder.state() == (old_pair ? "code old, cache old" : ", "));
       CHECK(folder.files() == (old_pair ? 2 : 0));
     }
@@ -76,7 +82,9 @@ TEST_CASE("a crash at any step leaves the old pair, the new one, or none") {
     folder.put("old");
     const pid_t child = ::fork();
     if (child == 0) {
-      folder.put("new", [&](std::string_view now) { if (now == step) ::_exit(7); });
+      folder.put("new", [&](std::string_view now) {
+        if (now == step) ::_exit(7);
+      });
       ::_exit(0);
     }
     int status = 0;
@@ -102,7 +110,10 @@ TEST_CASE("a full disk is an error that names the file, and the old pair stays")
       ::_exit(1);
     } catch (const PrecompileError& error) {
       const std::string message = error.what();
-      ::_exit(message.starts_with("cannot write the cache " + folder.cache.string() + ": ") && message.ends_with("Nothing was changed.") ? 7 : 2);
+      ::_exit(message.starts_with("cannot write the cache " + folder.cache.string() + ": ") &&
+                      message.ends_with("Nothing was changed.")
+                  ? 7
+                  : 2);
     }
   }
   int status = 0;
@@ -117,10 +128,13 @@ TEST_CASE("targets that cannot be replaced are refused before anything is writte
   std::filesystem::create_directory(folder.cpp);
   CHECK_THROWS_WITH_AS(folder.put("1"), doctest::Contains("not a regular file"), PrecompileError);
   CHECK(folder.files() == 1);
-  CHECK_THROWS_WITH_AS(write_pair("/dev/full", folder.cache, "", {}), doctest::Contains("/dev/full: there is something that is not a regular file"), PrecompileError);
+  CHECK_THROWS_WITH_AS(write_pair("/dev/full", folder.cache, "", {}),
+                       doctest::Contains("/dev/full: there is something that is not a regular file"), PrecompileError);
   folder.write("file", "");
-  CHECK_THROWS_WITH_AS(write_pair(folder.path / "file" / "m.cpp", folder.cache, "", {}), doctest::Contains("its folder cannot be made"), PrecompileError);
-  CHECK_THROWS_WITH_AS(write_pair(folder.path / "", folder.cache, "", {}), doctest::Contains("names no file"), PrecompileError);
+  CHECK_THROWS_WITH_AS(write_pair(folder.path / "file" / "m.cpp", folder.cache, "", {}),
+                       doctest::Contains("its folder cannot be made"), PrecompileError);
+  CHECK_THROWS_WITH_AS(write_pair(folder.path / "", folder.cache, "", {}), doctest::Contains("names no file"),
+                       PrecompileError);
 }
 
 TEST_CASE("one file under two names is refused") {
@@ -129,7 +143,8 @@ TEST_CASE("one file under two names is refused") {
   CHECK_THROWS_AS(write_pair(folder.cpp, folder.path / "." / "x" / ".." / "m.cpp", "", {}), std::invalid_argument);
   folder.put("1");
   std::filesystem::create_symlink(folder.cpp, folder.path / "link");
-  CHECK_THROWS_WITH_AS(write_pair(folder.cpp, folder.path / "link", "", {}), doctest::Contains("name the same file"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(write_pair(folder.cpp, folder.path / "link", "", {}), doctest::Contains("name the same file"),
+                       std::invalid_argument);
   std::filesystem::create_hard_link(folder.cpp, folder.path / "hard");
   CHECK_THROWS_AS(write_pair(folder.cpp, folder.path / "hard", "", {}), std::invalid_argument);
 }
@@ -174,8 +189,13 @@ TEST_CASE("two processes that write and one that reads never see a mixed pair") 
 
 TEST_CASE("a file that is missing is named, with the reason") {
   const Folder folder;
-  CHECK_THROWS_WITH_AS(read_pair(folder.cpp, folder.cache), doctest::Contains(("cannot read the artifact " + folder.cpp.string() + ": No such file").c_str()), PrecompileError);
+  CHECK_THROWS_WITH_AS(
+      read_pair(folder.cpp, folder.cache),
+      doctest::Contains(("cannot read the artifact " + folder.cpp.string() + ": No such file").c_str()),
+      PrecompileError);
   folder.write("m.cpp", "");
-  CHECK_THROWS_WITH_AS(read_pair(folder.cpp, folder.cache), doctest::Contains(("cannot read the cache " + folder.cache.string() + ": No such file").c_str()), PrecompileError);
+  CHECK_THROWS_WITH_AS(read_pair(folder.cpp, folder.cache),
+                       doctest::Contains(("cannot read the cache " + folder.cache.string() + ": No such file").c_str()),
+                       PrecompileError);
   CHECK_THROWS_WITH_AS(read_pair(folder.path, folder.cache), doctest::Contains("Is a directory"), PrecompileError);
 }

@@ -41,21 +41,28 @@ inline Sample sample(int64_t n = 8) {
 
   emit::Emitted& e = s.emitted;
   const std::string size = std::to_string(n);
-  e.preamble = "typedef float precast_v __attribute__((vector_size(PRECAST_VECTOR_BYTES), aligned(4), may_alias));\n"
-               "static inline float precast_mul(float a, float b) { return a * b; }\n";
-  e.parts = {"void k0_mul(const float* a, const float* b, float* y) {\n"
-             "  for (int i = 0; i < " + size + "; ++i) y[i] = precast_mul(a[i], b[i]);\n}",
-             "void k1_add(const float* a, float* y) {\n  for (int i = 0; i < " + size + "; ++i) y[i] = a[i] + 1;\n}"};
-  e.run = "void k0_mul(const float*, const float*, float*);\nvoid k1_add(const float*, float*);\n"
-          "int precast_run(precast_frame* f) {\n"
-          "  float* product = reinterpret_cast<float*>(f->arena);\n"
-          "  k0_mul(static_cast<const float*>(f->in[1]), reinterpret_cast<const float*>(f->prepared), product);\n"
-          "  k1_add(product, static_cast<float*>(f->out[0]));\n  return PRECAST_OK;\n}\n"
-          "int precast_prepare(precast_frame* f) {\n  const float* weight = static_cast<const float*>(f->in[0]);\n"
-          "  for (int i = 0; i < " + size + "; ++i) reinterpret_cast<float*>(f->prepared)[i] = weight[i];\n"
-          "  return PRECAST_OK;\n}\n";
+  e.preamble =
+      "typedef float precast_v __attribute__((vector_size(PRECAST_VECTOR_BYTES), aligned(4), may_alias));\n"
+      "static inline float precast_mul(float a, float b) { return a * b; }\n";
+  e.parts = {
+      "void k0_mul(const float* a, const float* b, float* y) {\n"
+      "  for (int i = 0; i < " +
+          size + "; ++i) y[i] = precast_mul(a[i], b[i]);\n}",
+      "void k1_add(const float* a, float* y) {\n  for (int i = 0; i < " + size + "; ++i) y[i] = a[i] + 1;\n}"};
+  e.run =
+      "void k0_mul(const float*, const float*, float*);\nvoid k1_add(const float*, float*);\n"
+      "int precast_run(precast_frame* f) {\n"
+      "  float* product = reinterpret_cast<float*>(f->arena);\n"
+      "  k0_mul(static_cast<const float*>(f->in[1]), reinterpret_cast<const float*>(f->prepared), product);\n"
+      "  k1_add(product, static_cast<float*>(f->out[0]));\n  return PRECAST_OK;\n}\n"
+      "int precast_prepare(precast_frame* f) {\n  const float* weight = static_cast<const float*>(f->in[0]);\n"
+      "  for (int i = 0; i < " +
+      size +
+      "; ++i) reinterpret_cast<float*>(f->prepared)[i] = weight[i];\n"
+      "  return PRECAST_OK;\n}\n";
   e.arena_bytes = e.prepared_bytes = 4 * n;
-  e.kernels = {{"k0_mul", "aten::mul", double(n), 12.0 * double(n)}, {"k1_add", "aten::add", double(n), 8.0 * double(n)}};
+  e.kernels = {{"k0_mul", "aten::mul", double(n), 12.0 * double(n)},
+               {"k1_add", "aten::add", double(n), 8.0 * double(n)}};
   e.lowered_ops = e.total_ops = 2;
   return s;
 }

@@ -7,8 +7,8 @@
 using namespace precast::artifact;
 
 TEST_CASE("structure strings are canonical") {
-  for (const char* text : {"*", "()", "(*,)", "(*, *)", "[]", "[*]", "[*, (*, *)]", "{}", "{'k': *}", "{'it\\'s': [*], '\\\\': *}",
-                           "Batch(image=*, label=[*, *])", "my::Pair(a=*)", "Empty()"}) {
+  for (const char* text : {"*", "()", "(*,)", "(*, *)", "[]", "[*]", "[*, (*, *)]", "{}", "{'k': *}",
+                           "{'it\\'s': [*], '\\\\': *}", "Batch(image=*, label=[*, *])", "my::Pair(a=*)", "Empty()"}) {
     CAPTURE(text);
     CHECK(print(parse_tree(text)) == text);
   }
@@ -41,7 +41,9 @@ TEST_CASE("leaves have places") {
 }
 
 TEST_CASE("the first difference of two structures, in words") {
-  const auto difference = [](const char* a, const char* b) { return first_difference(parse_tree(a), parse_tree(b), "argument 1"); };
+  const auto difference = [](const char* a, const char* b) {
+    return first_difference(parse_tree(a), parse_tree(b), "argument 1");
+  };
   CHECK(difference("(*, [*])", "(*, [*])") == "");
   CHECK(difference("*", "[*]") == "argument 1: expected a single value, found a list of 1");
   CHECK(difference("(*, [*, *])", "(*, [*, *, *])") == "argument 1[1]: expected a list of 2, found a list of 3");

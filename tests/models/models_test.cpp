@@ -15,7 +15,8 @@ namespace {
 const Captured& captured(const std::string& name, const std::string& backend) {
   static std::map<std::string, Captured> done;
   const std::string key = name + "-" + backend;
-  if (!done.count(key)) done[key] = capture_pair(name, backend, std::filesystem::temp_directory_path() / "precast-models");
+  if (!done.count(key))
+    done[key] = capture_pair(name, backend, std::filesystem::temp_directory_path() / "precast-models");
   return done[key];
 }
 

@@ -34,7 +34,8 @@ struct Warnings {
 struct Environment {  // one variable, set for a scope
   std::string name, value;
   bool was_set;
-  Environment(const char* n, const char* v) : name(n), value(std::getenv(n) ? std::getenv(n) : ""), was_set(std::getenv(n) != nullptr) {
+  Environment(const char* n, const char* v)
+      : name(n), value(std::getenv(n) ? std::getenv(n) : ""), was_set(std::getenv(n) != nullptr) {
     v ? ::setenv(n, v, 1) : ::unsetenv(n);
   }
   ~Environment() { was_set ? ::setenv(name.c_str(), value.c_str(), 1) : ::unsetenv(name.c_str()); }
@@ -89,8 +90,10 @@ struct SampleCall {
   std::string run(const Artifact& artifact, char* prepared = nullptr) {
     int slot_of[2];
     host.message.clear();
-    if (artifact.check_modules(host.host, entries.data(), static_cast<int>(entries.size()), slot_of)) return host.message;
-    const precast_tensor bound[] = {entries[static_cast<size_t>(slot_of[0])].tensor, entries[static_cast<size_t>(slot_of[1])].tensor};
+    if (artifact.check_modules(host.host, entries.data(), static_cast<int>(entries.size()), slot_of))
+      return host.message;
+    const precast_tensor bound[] = {entries[static_cast<size_t>(slot_of[0])].tensor,
+                                    entries[static_cast<size_t>(slot_of[1])].tensor};
     const int positions[] = {0};
     precast_call call{};
     call.n_positional = 2, call.n_modules = 1, call.module_positions = positions, call.in_spec = "(*,)";
@@ -230,25 +233,32 @@ TEST_CASE("a pair that does not belong together is refused by field") {
   const std::string advice = ". Pass the two files that one capture wrote.";
   PairBytes other = pair;
   other.code += "\n";
-  CHECK(message_of(other) == "the cache does not belong to this artifact: code_hash: expected '" + sha256_hex(other.code) + "', found '" +
-                                 sha256_hex(pair.code) + "'" + advice);
+  CHECK(message_of(other) == "the cache does not belong to this artifact: code_hash: expected '" +
+                                 sha256_hex(other.code) + "', found '" + sha256_hex(pair.code) + "'" + advice);
   const auto with = [&](auto&& change) {
     Cache cache = cache_of(pair);
     change(cache);
     return message_of({pair.code, write_cache(cache)});
   };
-  CHECK(with([](Cache& c) { c.backend = "eager"; }) == "the cache does not belong to this artifact: backend: expected 'inductor', found 'eager'" + advice);
-  CHECK(with([](Cache& c) { c.tracer = "dynamo"; }) == "the cache does not belong to this artifact: tracer: expected 'make_fx', found 'dynamo'" + advice);
-  CHECK(message_of({pair.code, eager_pair().cache}).find("backend: expected 'inductor', found 'eager'") != std::string::npos);
-  CHECK(message_of({eager_pair().code, pair.cache}).find("backend: expected 'eager', found 'inductor'") != std::string::npos);
+  CHECK(with([](Cache& c) { c.backend = "eager"; }) ==
+        "the cache does not belong to this artifact: backend: expected 'inductor', found 'eager'" + advice);
+  CHECK(with([](Cache& c) { c.tracer = "dynamo"; }) ==
+        "the cache does not belong to this artifact: tracer: expected 'make_fx', found 'dynamo'" + advice);
+  CHECK(message_of({pair.code, eager_pair().cache}).find("backend: expected 'inductor', found 'eager'") !=
+        std::string::npos);
+  CHECK(message_of({eager_pair().code, pair.cache}).find("backend: expected 'eager', found 'inductor'") !=
+        std::string::npos);
 }
 
 TEST_CASE("text that is no artifact, and files that are missing") {
-  CHECK(message_of({"int main() {}", inductor_pair().cache}).find("the artifact text is not a precast artifact: expected a text that begins with") == 0);
+  CHECK(message_of({"int main() {}", inductor_pair().cache})
+            .find("the artifact text is not a precast artifact: expected a text that begins with") == 0);
   const Scratch scratch;
-  CHECK_THROWS_WITH_AS(load(scratch.path / "m.cpp", scratch.path / "m.cache"), doctest::Contains("cannot read the artifact"), PrecompileError);
+  CHECK_THROWS_WITH_AS(load(scratch.path / "m.cpp", scratch.path / "m.cache"),
+                       doctest::Contains("cannot read the artifact"), PrecompileError);
   scratch.write("m.cpp", inductor_pair().code);
-  CHECK_THROWS_WITH_AS(load(scratch.path / "m.cpp", scratch.path / "m.cache"), doctest::Contains("cannot read the cache"), PrecompileError);
+  CHECK_THROWS_WITH_AS(load(scratch.path / "m.cpp", scratch.path / "m.cache"),
+                       doctest::Contains("cannot read the cache"), PrecompileError);
 }
 
 TEST_CASE("an unusable cache is one warning that names the field, then the text is compiled") {
@@ -264,7 +274,9 @@ TEST_CASE("an unusable cache is one warning that names the field, then the text 
     return warnings.all.at(0);
   };
   const std::string then = "); the artifact is compiled from its text, which takes longer";
-  CHECK(warning({}) == "the cache is not used (format: expected a file that begins with \"precast cache\", found an empty file" + then);
+  CHECK(warning({}) ==
+        "the cache is not used (format: expected a file that begins with \"precast cache\", found an empty file" +
+            then);
   auto bytes = pair.cache;
   bytes[16] = std::byte{2};
   CHECK(warning(bytes) == "the cache is not used (version: expected 1, found 2" + then);
@@ -288,14 +300,20 @@ TEST_CASE("a cache for another machine is not loaded") {
     CHECK(warnings.all.size() == 1);
     return warnings.all.at(0);
   };
-  const std::string then = "no C++ compiler was found ($CXX, c++, g++, clang++ in PATH); the recorded graph is run op by op instead, which is right but slower";
+  const std::string then =
+      "no C++ compiler was found ($CXX, c++, g++, clang++ in PATH); the recorded graph is run op by op instead, which "
+      "is right but slower";
   CHECK(warning([](Cache& c) { c.variants[0].target = "riscv64-linux"; }) ==
         "the cache is not used (target: expected " + target_name() + ", found riscv64-linux); " + then);
   CHECK(warning([](Cache& c) { c.variants[0].isa = {"sve2", "amx"}; }) ==
         "the cache is not used (isa: expected one that this processor runs, found sve2, amx); " + then);
-  CHECK(warning([](Cache& c) { c.variants.clear(); }) == "the cache is not used (payload: expected a compiled form, found none); " + then);
-  CHECK(warning([](Cache& c) { c.variants[0].payload.resize(100); }).find("the cache is not used (payload: the dynamic loader refused it: ") == 0);
-  CHECK(warning([](Cache& c) { c.variants[0].payload.clear(); }).find("(payload: the dynamic loader refused it") != std::string::npos);
+  CHECK(warning([](Cache& c) { c.variants.clear(); }) ==
+        "the cache is not used (payload: expected a compiled form, found none); " + then);
+  CHECK(warning([](Cache& c) {
+          c.variants[0].payload.resize(100);
+        }).find("the cache is not used (payload: the dynamic loader refused it: ") == 0);
+  CHECK(warning([](Cache& c) { c.variants[0].payload.clear(); }).find("(payload: the dynamic loader refused it") !=
+        std::string::npos);
 }
 
 TEST_CASE("among several variants the one for this machine is taken") {
@@ -323,7 +341,8 @@ TEST_CASE("a compiler that fails is quoted") {
   scratch.write("bad++", "#!/bin/sh\necho \"$0: no license\"\nexit 3\n");
   std::filesystem::permissions(scratch.path / "bad++", std::filesystem::perms(0700));
   const Environment cxx("CXX", (scratch.path / "bad++").c_str());
-  CHECK_THROWS_WITH_AS(compile_artifact(inductor_pair().code), doctest::Contains("the C++ compiler failed (exit code 3): "), PrecompileError);
+  CHECK_THROWS_WITH_AS(compile_artifact(inductor_pair().code),
+                       doctest::Contains("the C++ compiler failed (exit code 3): "), PrecompileError);
   CHECK_THROWS_WITH_AS(compile_artifact(inductor_pair().code), doctest::Contains("bad++: no license"), PrecompileError);
 }
 
@@ -362,7 +381,8 @@ TEST_CASE("parts compiled in parallel make the same artifact, with g++ and clang
 TEST_CASE("artifacts loaded one after another are not mixed up") {
   for (int64_t round = 0; round < 4; ++round) {
     Sample s = sample();
-    s.emitted.parts[1] = "void k1_add(const float* a, float* y) {\n  for (int i = 0; i < 8; ++i) y[i] = a[i] + " + std::to_string(round) + ";\n}";
+    s.emitted.parts[1] = "void k1_add(const float* a, float* y) {\n  for (int i = 0; i < 8; ++i) y[i] = a[i] + " +
+                         std::to_string(round) + ";\n}";
     ComposeOptions options;
     options.isa = {"baseline"};
     const PairBytes pair = build_pair(s.signature, s.graph, &s.emitted, options);

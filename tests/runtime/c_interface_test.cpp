@@ -55,7 +55,8 @@ TEST_CASE("a program without LibTorch loads a pair, binds weights, calls, and re
   Weights w;
   precast_binding* binding = nullptr;
   {
-    precast_named entries[] = {{"weight", 0, 0, w.tensor(w.weight)}, {"tied", 0, 0, w.tensor(w.weight)}, {"count", 0, 1, w.tensor(w.count)}};
+    precast_named entries[] = {
+        {"weight", 0, 0, w.tensor(w.weight)}, {"tied", 0, 0, w.tensor(w.weight)}, {"count", 0, 1, w.tensor(w.count)}};
     CHECK(precast_bind(model, entries, 2, &binding) == PRECAST_CONTRACT);
     CHECK(binding == nullptr);
     CHECK(std::string(precast_last_error()).find("the model (argument 0) has no buffer 'count'") == 0);
@@ -88,7 +89,8 @@ TEST_CASE("a program without LibTorch loads a pair, binds weights, calls, and re
   leaf.t.dtype = 7;
   CHECK(precast_call_model(binding, &leaf, 1, nullptr, &out) == PRECAST_CONTRACT);
   CHECK(out == nullptr);
-  CHECK(std::string(precast_last_error()) == "argument 1: expected dtype float32, found float64. Convert the tensor, or capture again with this dtype.");
+  CHECK(std::string(precast_last_error()) ==
+        "argument 1: expected dtype float32, found float64. Convert the tensor, or capture again with this dtype.");
   leaf.t.dtype = 6;
   CHECK(precast_call_model(binding, &leaf, 1, "(*, *)", &out) == PRECAST_CONTRACT);
   CHECK(std::string(precast_last_error()).find("argument 2: expected no more items, found a single value") == 0);
@@ -108,7 +110,8 @@ TEST_CASE("what needs LibTorch is refused when it is loaded") {
   Sample s = sample();
   s.signature.backend = "eager";
   CHECK(refusal(build_pair(s.signature, s.graph, nullptr, {})) ==
-        "the artifact has no kernels (backend=\"eager\"), so it needs LibTorch. Capture with backend=\"inductor\" to run without.");
+        "the artifact has no kernels (backend=\"eager\"), so it needs LibTorch. Capture with backend=\"inductor\" to "
+        "run without.");
   s.signature.backend = "inductor";
   s.emitted.host_ops = {{"aten::sort", "no lowering rule", s.graph}};
   CHECK(refusal(build_pair(s.signature, s.graph, &s.emitted, {})) ==
@@ -124,7 +127,8 @@ TEST_CASE("warnings go to the sink of the program") {
   scratch.write("m.cpp", pair.code);
   scratch.write("m.cache", "damaged");
   std::string heard;
-  precast_on_warning([](const char* message, void* context) { *static_cast<std::string*>(context) += message; }, &heard);
+  precast_on_warning([](const char* message, void* context) { *static_cast<std::string*>(context) += message; },
+                     &heard);
   precast_model* model = nullptr;
   CHECK(precast_load((scratch.path / "m.cpp").c_str(), (scratch.path / "m.cache").c_str(), &model) == PRECAST_OK);
   precast_on_warning(nullptr, nullptr);
@@ -139,7 +143,8 @@ TEST_CASE("two artifacts link into one program with their own symbols") {
     CAPTURE(compiler);
     for (const int n : {1, 2}) {
       Sample s = sample();
-      s.emitted.parts[1] = "void k1_add(const float* a, float* y) {\n  for (int i = 0; i < 8; ++i) y[i] = a[i] + " + std::to_string(n * 100) + ";\n}";
+      s.emitted.parts[1] = "void k1_add(const float* a, float* y) {\n  for (int i = 0; i < 8; ++i) y[i] = a[i] + " +
+                           std::to_string(n * 100) + ";\n}";
       ComposeOptions options;
       options.symbol = "model_" + std::to_string(n);
       scratch.write(options.symbol + ".cpp", compose(s.signature, s.graph, &s.emitted, options));
@@ -170,8 +175,8 @@ int main(void) { run(model_1()); run(model_2()); return 0; }
 )");
     const std::string program = (scratch.path / "program").string();
     const auto file = [&](const char* name) { return (scratch.path / name).string(); };
-    const ProcessResult built = run_process({compiler, "-O1", "-I", scratch.path.string(), "-x", "c", file("main.c"), "-x", "c++",
-                                             file("model_1.cpp"), file("model_2.cpp"), "-o", program});
+    const ProcessResult built = run_process({compiler, "-O1", "-I", scratch.path.string(), "-x", "c", file("main.c"),
+                                             "-x", "c++", file("model_1.cpp"), file("model_2.cpp"), "-o", program});
     CAPTURE(built.output);
     REQUIRE(built.exit_code == 0);
     CHECK(run_process({program}).output == "0 106 100\n0 206 200\n");
@@ -183,7 +188,8 @@ TEST_CASE("an artifact that is part of the program is used through its entry") {
   const Sample s = sample();
   scratch.write("m.cpp", compose(s.signature, s.graph, &s.emitted, {}));
   const std::string shared = (scratch.path / "m.so").string();
-  REQUIRE(run_process({"g++", "-O1", "-shared", "-fPIC", (scratch.path / "m.cpp").string(), "-o", shared}).exit_code == 0);
+  REQUIRE(run_process({"g++", "-O1", "-shared", "-fPIC", (scratch.path / "m.cpp").string(), "-o", shared}).exit_code ==
+          0);
   void* library = ::dlopen(shared.c_str(), RTLD_NOW);
   REQUIRE(library != nullptr);
   precast_model* model = nullptr;

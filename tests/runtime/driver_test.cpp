@@ -50,7 +50,8 @@ struct Tensor {
   std::vector<precast_i64> sizes, strides;
   precast_tensor t{};
 
-  Tensor(std::vector<precast_i64> s, std::vector<precast_i64> st) : data(64), sizes(std::move(s)), strides(std::move(st)) {
+  Tensor(std::vector<precast_i64> s, std::vector<precast_i64> st)
+      : data(64), sizes(std::move(s)), strides(std::move(st)) {
     t = {data.data(), sizes.data(), strides.data(), this, nullptr, static_cast<int>(sizes.size()), 6, 0, -1, 0, 0};
   }
   Tensor(const Tensor&) = delete;
@@ -68,7 +69,10 @@ struct Call {
   bool ran = false;
 
   Call() {
-    entries = {{"fc.weight", 0, 0, weight.t}, {"fc.bias", 0, 0, bias.t}, {"head.weight", 0, 0, weight.t}, {"mean", 0, 1, mean.t}};
+    entries = {{"fc.weight", 0, 0, weight.t},
+               {"fc.bias", 0, 0, bias.t},
+               {"head.weight", 0, 0, weight.t},
+               {"mean", 0, 1, mean.t}};
     leaves.resize(7);
     for (const size_t i : {0, 4}) leaves[i].kind = PRECAST_TENSOR;
     leaves[0].t = x.t, leaves[4].t = other.t;
@@ -89,7 +93,8 @@ struct Call {
   std::string check_modules() {
     const Tables tables(metadata);
     host.message.clear();
-    const int code = driver::check_modules(tables.spec(), &host.host, entries.data(), static_cast<int>(entries.size()), slot_of.data());
+    const int code = driver::check_modules(tables.spec(), &host.host, entries.data(), static_cast<int>(entries.size()),
+                                           slot_of.data());
     CHECK(code == (host.message.empty() ? PRECAST_OK : PRECAST_CONTRACT));
     return host.message;
   }
@@ -142,53 +147,80 @@ TEST_CASE("names and order of the modules") {
   SUBCASE("lacks one") {
     Call c;
     c.entries.erase(c.entries.begin() + 1);
-    CHECK(c.check_modules() == "the model (argument 0) has no parameter 'fc.bias', which the captured model has (4 names expected, 3 found)" + advice);
+    CHECK(
+        c.check_modules() ==
+        "the model (argument 0) has no parameter 'fc.bias', which the captured model has (4 names expected, 3 found)" +
+            advice);
   }
   SUBCASE("has one more") {
     Call c;
     c.entries.insert(c.entries.begin() + 3, {"extra", 0, 0, c.x.t});
-    CHECK(c.check_modules() == "the model (argument 0) has a parameter 'extra', which the captured model has not (4 names expected, 5 found)" + advice);
+    CHECK(
+        c.check_modules() ==
+        "the model (argument 0) has a parameter 'extra', which the captured model has not (4 names expected, 5 found)" +
+            advice);
   }
   SUBCASE("one more at the end") {
     Call c;
     c.entries.push_back({"var", 0, 1, c.x.t});
-    CHECK(c.check_modules() == "the model (argument 0) has a buffer 'var', which the captured model has not (4 names expected, 5 found)" + advice);
+    CHECK(c.check_modules() ==
+          "the model (argument 0) has a buffer 'var', which the captured model has not (4 names expected, 5 found)" +
+              advice);
   }
   SUBCASE("another order") {
     Call c;
     std::swap(c.entries[0], c.entries[1]);
-    CHECK(c.check_modules() == "the model (argument 0) lists its parameters in another order: expected 'fc.weight' at position 0, found 'fc.bias' (4 names expected, 4 found)" + advice);
+    CHECK(c.check_modules() ==
+          "the model (argument 0) lists its parameters in another order: expected 'fc.weight' at position 0, found "
+          "'fc.bias' (4 names expected, 4 found)" +
+              advice);
   }
   SUBCASE("a buffer where a parameter was") {
     Call c;
     c.entries[1].is_buffer = 1;
-    CHECK(c.check_modules() == "the model (argument 0) has no parameter 'fc.bias', which the captured model has (4 names expected, 4 found)" + advice);
+    CHECK(
+        c.check_modules() ==
+        "the model (argument 0) has no parameter 'fc.bias', which the captured model has (4 names expected, 4 found)" +
+            advice);
   }
   SUBCASE("another module") {
     Call c;
     c.metadata.signature.module_positions = {0, 2};
     c.entries[1].module = 1;
-    CHECK(c.check_modules() == "the model (argument 0) has no parameter 'fc.bias', which the captured model has (4 names expected, 4 found)" + advice);
+    CHECK(
+        c.check_modules() ==
+        "the model (argument 0) has no parameter 'fc.bias', which the captured model has (4 names expected, 4 found)" +
+            advice);
   }
   SUBCASE("a name repeated") {
     Call c;
     c.entries.push_back(c.entries[3]);
-    CHECK(c.check_modules() == "the model (argument 0) lists the buffer 'mean' more often than the captured model (4 names expected, 5 found)" + advice);
+    CHECK(c.check_modules() ==
+          "the model (argument 0) lists the buffer 'mean' more often than the captured model (4 names expected, 5 "
+          "found)" +
+              advice);
   }
   SUBCASE("no entries at all") {
     Call c;
     c.entries.clear();
-    CHECK(c.check_modules() == "the model (argument 0) has no parameter 'fc.weight', which the captured model has (4 names expected, 0 found)" + advice);
+    CHECK(c.check_modules() ==
+          "the model (argument 0) has no parameter 'fc.weight', which the captured model has (4 names expected, 0 "
+          "found)" +
+              advice);
   }
 }
 
 TEST_CASE("tying, both ways") {
   Call c;
   c.entries[2].tensor.identity = &c;
-  CHECK(c.check_modules() == "parameter 'fc.weight' and 'head.weight': expected one shared tensor, as at capture, found two. Tie them before the call, or capture again with this model.");
+  CHECK(c.check_modules() ==
+        "parameter 'fc.weight' and 'head.weight': expected one shared tensor, as at capture, found two. Tie them "
+        "before the call, or capture again with this model.");
   Call d;
   d.entries[1].tensor.identity = d.entries[0].tensor.identity;
-  CHECK(d.check_modules() == "parameter 'fc.weight' and 'fc.bias': expected two tensors, as at capture, found one shared by both. Untie them, or capture again with this model.");
+  CHECK(d.check_modules() ==
+        "parameter 'fc.weight' and 'fc.bias': expected two tensors, as at capture, found one shared by both. Untie "
+        "them, or capture again with this model.");
   Call e;
   e.entries[3].tensor.identity = e.entries[0].tensor.identity;
   CHECK(e.check_modules().find("parameter 'fc.weight' and 'mean': expected two tensors") == 0);
@@ -205,23 +237,35 @@ TEST_CASE("each property of a module tensor, at the check and at the call") {
   static const precast_i64 square[] = {3, 3}, row[] = {1, 3}, flipped[] = {1, 2};
   CHECK(both([](Call& c) { c.entries[1].tensor.sizes = square; }) == "");  // first size only: ndim says 1
   CHECK(both([](Call& c) { c.entries[0].tensor.sizes = square; }) ==
-        "parameter 'fc.weight': expected shape [2, 3], found [3, 3]. Shapes are fixed at capture and never broadcast: pass this shape, or capture again.");
-  CHECK(both([](Call& c) { c.entries[0].tensor.sizes = row; }).find("expected shape [2, 3], found [1, 3]") != std::string::npos);
-  CHECK(both([](Call& c) { c.entries[0].tensor.ndim = 1; }).find("expected shape [2, 3], found [2]") != std::string::npos);
+        "parameter 'fc.weight': expected shape [2, 3], found [3, 3]. Shapes are fixed at capture and never broadcast: "
+        "pass this shape, or capture again.");
+  CHECK(both([](Call& c) { c.entries[0].tensor.sizes = row; }).find("expected shape [2, 3], found [1, 3]") !=
+        std::string::npos);
+  CHECK(both([](Call& c) { c.entries[0].tensor.ndim = 1; }).find("expected shape [2, 3], found [2]") !=
+        std::string::npos);
   CHECK(both([](Call& c) { c.entries[3].tensor.dtype = 7; }) ==
         "buffer 'mean': expected dtype float32, found float64. Convert the tensor, or capture again with this dtype.");
   CHECK(both([](Call& c) { c.entries[3].tensor.dtype = 99; }).find("found dtype number 99.") != std::string::npos);
   CHECK(both([](Call& c) { c.entries[1].tensor.device_type = 1, c.entries[1].tensor.device_index = 2; }) ==
         "parameter 'fc.bias': expected device cpu, found cuda:2. Move the tensor, or capture again on this device.");
   CHECK(both([](Call& c) { c.entries[0].tensor.strides = flipped; }) ==
-        "parameter 'fc.weight': expected strides [3, 1], found [1, 2]. Pass .contiguous(), or capture with this layout or with backend=\"eager\".");
+        "parameter 'fc.weight': expected strides [3, 1], found [1, 2]. Pass .contiguous(), or capture with this layout "
+        "or with backend=\"eager\".");
   CHECK(both([](Call& c) { c.entries[0].tensor.strides = flipped, c.metadata.signature.backend = "eager"; }) == "");
-  CHECK(both([](Call& c) { c.entries[0].tensor.strides = flipped, c.metadata.signature.params[0].read = false; }) == "");
-  CHECK(both([](Call& c) { c.entries[0].tensor.flags = PRECAST_NOT_STRIDED; }).find("expected a dense strided tensor, found one that is sparse") != std::string::npos);
-  CHECK(both([](Call& c) { c.entries[0].tensor.flags = PRECAST_UNDEFINED; }).find("expected a tensor, found an undefined one") != std::string::npos);
+  CHECK(both([](Call& c) { c.entries[0].tensor.strides = flipped, c.metadata.signature.params[0].read = false; }) ==
+        "");
+  CHECK(both([](Call& c) {
+          c.entries[0].tensor.flags = PRECAST_NOT_STRIDED;
+        }).find("expected a dense strided tensor, found one that is sparse") != std::string::npos);
+  CHECK(both([](Call& c) {
+          c.entries[0].tensor.flags = PRECAST_UNDEFINED;
+        }).find("expected a tensor, found an undefined one") != std::string::npos);
   CHECK(both([](Call& c) { c.entries[0].tensor.flags = PRECAST_CONJ; }) ==
-        "parameter 'fc.weight': expected no lazy conjugate bit, found one. Resolve it first (.resolve_conj(), .resolve_neg()), at capture and here.");
-  CHECK(both([](Call& c) { c.metadata.signature.params[0].type.neg = true; }).find("expected a lazy negative bit, found none") != std::string::npos);
+        "parameter 'fc.weight': expected no lazy conjugate bit, found one. Resolve it first (.resolve_conj(), "
+        ".resolve_neg()), at capture and here.");
+  CHECK(both([](Call& c) {
+          c.metadata.signature.params[0].type.neg = true;
+        }).find("expected a lazy negative bit, found none") != std::string::npos);
   CHECK(both([](Call& c) { c.entries[0].tensor.flags = PRECAST_REQUIRES_GRAD; }) == "");
 }
 
@@ -241,13 +285,17 @@ TEST_CASE("strides that reach nothing do not count") {
 TEST_CASE("count and positions of the arguments") {
   Call c;
   c.call.n_positional = 6;
-  CHECK(c.run() == "expected 7 arguments, found 6. Pass the arguments of the captured call, models included, in the same positions.");
+  CHECK(c.run() ==
+        "expected 7 arguments, found 6. Pass the arguments of the captured call, models included, in the same "
+        "positions.");
   Call d;
   d.module_positions = {1};
-  CHECK(d.run() == "argument 0: expected a module, found a value. Pass the arguments in the positions of the captured call.");
+  CHECK(d.run() ==
+        "argument 0: expected a module, found a value. Pass the arguments in the positions of the captured call.");
   Call e;
   e.call.n_modules = 2, e.module_positions = {0, 4};
-  CHECK(e.run() == "argument 4: expected a value, found a module. Pass the arguments in the positions of the captured call.");
+  CHECK(e.run() ==
+        "argument 4: expected a value, found a module. Pass the arguments in the positions of the captured call.");
   Call f;
   f.call.in_spec = nullptr, f.leaves.pop_back();
   CHECK(f.run() == "expected 7 values in the arguments, found 6. Pass arguments nested as at capture.");
@@ -261,17 +309,20 @@ TEST_CASE("structure: the first place that differs") {
     return text.substr(0, text.find(". The structure"));
   };
   CHECK(message("(*, *, [*, *], {'other': *}, *, *)") == "");
-  CHECK(message("(*, *, [*, *, *], {'other': *}, *, *)") == "argument 3[1]: expected no more items, found another item");
+  CHECK(message("(*, *, [*, *, *], {'other': *}, *, *)") ==
+        "argument 3[1]: expected no more items, found another item");
   CHECK(message("(*, *, [*], {'other': *}, *, *)") == "argument 3[0]: expected another item, found no more items");
   CHECK(message("(*, *, (*, *), {'other': *}, *, *)") == "argument 3: expected a list, found a tuple");
   CHECK(message("(*, *, *, {'other': *}, *, *)") == "argument 3: expected a list, found a single value");
   CHECK(message("(*, *, [*, *], {'another': *}, *, *)") == "argument 4[0]: expected 'other', found 'another'");
-  CHECK(message("(*, *, [*, *], {'other': [*]}, *, *)") == "argument 4['other']: expected a single value, found a list");
+  CHECK(message("(*, *, [*, *], {'other': [*]}, *, *)") ==
+        "argument 4['other']: expected a single value, found a list");
   CHECK(message("(*, *, [*, *], Batch(x=*), *, *)") == "argument 4: expected a dict, found Batch");
   Call c;
   c.metadata.signature.in_spec = "(my::Batch(image=[*]), *)";
   c.call.in_spec = "(my::Batch(image=*), *)";
-  CHECK(c.run().find("argument 1.image: expected a list, found a single value. The structure at capture was (my::Batch(image=[*]), *), here it is (my::Batch(image=*), *).") == 0);
+  CHECK(c.run().find("argument 1.image: expected a list, found a single value. The structure at capture was "
+                     "(my::Batch(image=[*]), *), here it is (my::Batch(image=*), *).") == 0);
 }
 
 TEST_CASE("modules count in the position of an argument") {
@@ -291,22 +342,33 @@ TEST_CASE("leaves: kind and value") {
   const std::string condition = ". Its value was recorded as a condition: pass the same, or capture again.";
   const std::string kind = ". Pass the kind of value that was captured.";
   CHECK(message(1, [](auto& l) { l.i = 4; }) == "argument 2: expected the int 3, found the int 4" + condition);
-  CHECK(message(2, [](auto& l) { l.d = 0.1; }) == "argument 3[0]: expected the float 0.5, found the float 0.10000000000000001" + condition);
-  CHECK(message(3, [](auto& l) { l.s = "node"; }) == "argument 3[1]: expected the string \"mode\", found the string \"node\"" + condition);
-  CHECK(message(3, [](auto& l) { l.length = 3; }) == "argument 3[1]: expected the string \"mode\", found the string \"mod\"" + condition);
+  CHECK(message(2, [](auto& l) { l.d = 0.1; }) ==
+        "argument 3[0]: expected the float 0.5, found the float 0.10000000000000001" + condition);
+  CHECK(message(3, [](auto& l) { l.s = "node"; }) ==
+        "argument 3[1]: expected the string \"mode\", found the string \"node\"" + condition);
+  CHECK(message(3, [](auto& l) { l.length = 3; }) ==
+        "argument 3[1]: expected the string \"mode\", found the string \"mod\"" + condition);
   CHECK(message(6, [](auto& l) { l.i = 0; }) == "argument 6: expected the bool true, found the bool false" + condition);
-  CHECK(message(1, [](auto& l) { l.kind = PRECAST_DOUBLE, l.d = 3; }) == "argument 2: expected the int 3, found the float 3" + kind);
-  CHECK(message(5, [](auto& l) { l.kind = PRECAST_INT, l.i = 1; }) == "argument 5: expected None, found the int 1" + kind);
+  CHECK(message(1, [](auto& l) { l.kind = PRECAST_DOUBLE, l.d = 3; }) ==
+        "argument 2: expected the int 3, found the float 3" + kind);
+  CHECK(message(5, [](auto& l) { l.kind = PRECAST_INT, l.i = 1; }) ==
+        "argument 5: expected None, found the int 1" + kind);
   CHECK(message(0, [](auto& l) { l.kind = PRECAST_NONE; }) == "argument 1: expected a tensor, found None" + kind);
-  CHECK(message(0, [](auto& l) { l.t.dtype = 4; }) == "argument 1: expected dtype float32, found int64. Convert the tensor, or capture again with this dtype.");
-  CHECK(message(3, [](auto& l) { static const std::string s(500, 'y'); l.s = s.c_str(), l.length = 500; }).find("yyy...\"") != std::string::npos);
+  CHECK(message(0, [](auto& l) { l.t.dtype = 4; }) ==
+        "argument 1: expected dtype float32, found int64. Convert the tensor, or capture again with this dtype.");
+  CHECK(message(3, [](auto& l) {
+          static const std::string s(500, 'y');
+          l.s = s.c_str(), l.length = 500;
+        }).find("yyy...\"") != std::string::npos);
 }
 
 TEST_CASE("floats are compared by bits, except that any NaN is NaN") {
   Call c;
   c.metadata.signature.leaves[2].value = 0.0;
   c.leaves[2].d = -0.0;
-  CHECK(c.run() == "argument 3[0]: expected the float 0, found the float -0. Its value was recorded as a condition: pass the same, or capture again.");
+  CHECK(c.run() ==
+        "argument 3[0]: expected the float 0, found the float -0. Its value was recorded as a condition: pass the "
+        "same, or capture again.");
   c.metadata.signature.leaves[2].value = std::nan("");
   c.leaves[2].d = -std::numeric_limits<double>::quiet_NaN();
   CHECK(c.run() == "");
@@ -324,7 +386,9 @@ TEST_CASE("a leaf that the graph does not read may have any layout") {
 TEST_CASE("memory: tensors that were apart may not overlap, shared ones must share alike") {
   Call c;
   c.leaves[0].t.data = c.mean.data.data() + 2;  // mean is 3 floats
-  CHECK(c.run() == "buffer 'mean' and argument 1: expected separate memory, as at capture, found that they overlap. Pass a copy (.clone()), or capture again with these.");
+  CHECK(c.run() ==
+        "buffer 'mean' and argument 1: expected separate memory, as at capture, found that they overlap. Pass a copy "
+        "(.clone()), or capture again with these.");
   c.leaves[0].t.data = c.mean.data.data() + 3;
   c.host.op = [&](int, void* const*, void** out) {
     c.ran = true;
@@ -337,7 +401,9 @@ TEST_CASE("memory: tensors that were apart may not overlap, shared ones must sha
   Call d;
   d.metadata.signature.aliases = {{2, 3, true, 12}};
   d.leaves[0].t.data = d.mean.data.data() + 4;
-  CHECK(d.run() == "buffer 'mean' and argument 1: expected the memory of the second to start 12 bytes after the first's, as at capture, found 16. Pass tensors that share memory in the same way, or capture again with these.");
+  CHECK(d.run() ==
+        "buffer 'mean' and argument 1: expected the memory of the second to start 12 bytes after the first's, as at "
+        "capture, found 16. Pass tensors that share memory in the same way, or capture again with these.");
 }
 
 TEST_CASE("inputs that share memory are held to their layout by every backend") {
@@ -407,7 +473,8 @@ TEST_CASE("a failing host changes nothing and keeps its own reason") {
   const precast_tensor bound[] = {c.entries[0].tensor, c.entries[1].tensor, c.entries[3].tensor};
   precast_tensor outputs[1];
   c.call.module_positions = c.module_positions.data();
-  c.call.leaves = c.leaves.data(), c.call.n_leaves = 7, c.call.bound = bound, c.call.n_bound = 3, c.call.outputs = outputs;
+  c.call.leaves = c.leaves.data(), c.call.n_leaves = 7, c.call.bound = bound, c.call.n_bound = 3,
+  c.call.outputs = outputs;
   CHECK(driver::call_graph(tables.spec(), &c.host.host, &c.call) == PRECAST_HOST);
   CHECK(c.host.message == "");
   CHECK(c.mean.data[0] == 0);

@@ -29,7 +29,9 @@ struct FakeHost {
       t->data = self.blocks.emplace_back(n).data();
       return 0;
     };
-    host.parallel_for = [](void*, precast_i64 n, precast_i64, void (*fn)(void*, precast_i64, precast_i64), void* arg) { fn(arg, 0, n); };
+    host.parallel_for = [](void*, precast_i64 n, precast_i64, void (*fn)(void*, precast_i64, precast_i64), void* arg) {
+      fn(arg, 0, n);
+    };
     host.host_op = [](void* c, int index, void* const* in, void** out) {
       auto& self = *static_cast<FakeHost*>(c);
       return self.op ? self.op(index, in, out) : 1;

@@ -16,10 +16,13 @@ namespace {
 // How often each index was visited.
 std::vector<int> visits(precast_i64 count, precast_i64 grain) {
   std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
-  parallel_for(count, grain, [](void* arg, precast_i64 begin, precast_i64 end) {
-    auto& all = *static_cast<std::vector<std::atomic<int>>*>(arg);
-    for (precast_i64 i = begin; i < end; ++i) ++all[static_cast<size_t>(i)];
-  }, &seen);
+  parallel_for(
+      count, grain,
+      [](void* arg, precast_i64 begin, precast_i64 end) {
+        auto& all = *static_cast<std::vector<std::atomic<int>>*>(arg);
+        for (precast_i64 i = begin; i < end; ++i) ++all[static_cast<size_t>(i)];
+      },
+      &seen);
   return {seen.begin(), seen.end()};
 }
 
@@ -27,16 +30,25 @@ std::vector<int> visits(precast_i64 count, precast_i64 grain) {
 
 TEST_CASE("each index is visited once, whatever count and grain") {
   for (const precast_i64 count : {0, 1, 2, 3, 7, 64, 1000})
-    for (const precast_i64 grain : {0, 1, 2, 100, 5000}) CHECK(visits(count, grain) == std::vector<int>(static_cast<size_t>(count), 1));
+    for (const precast_i64 grain : {0, 1, 2, 100, 5000})
+      CHECK(visits(count, grain) == std::vector<int>(static_cast<size_t>(count), 1));
 }
 
 TEST_CASE("a piece is not smaller than the grain, and nested or concurrent loops finish") {
   parallel_for(100, 60, [](void*, precast_i64 begin, precast_i64 end) { CHECK(end - begin >= 50); }, nullptr);
   std::atomic<int> sum{0};
-  parallel_for(8, 1, [](void* arg, precast_i64 begin, precast_i64 end) {
-    for (precast_i64 i = begin; i < end; ++i)
-      parallel_for(10, 1, [](void* inner, precast_i64 b, precast_i64 e) { *static_cast<std::atomic<int>*>(inner) += static_cast<int>(e - b); }, arg);
-  }, &sum);
+  parallel_for(
+      8, 1,
+      [](void* arg, precast_i64 begin, precast_i64 end) {
+        for (precast_i64 i = begin; i < end; ++i)
+          parallel_for(
+              10, 1,
+              [](void* inner, precast_i64 b, precast_i64 e) {
+                *static_cast<std::atomic<int>*>(inner) += static_cast<int>(e - b);
+              },
+              arg);
+      },
+      &sum);
   CHECK(sum == 80);
 
   std::vector<std::thread> callers;

@@ -67,7 +67,8 @@ std::vector<std::string> compare(const Seen& a, const Seen& b, bool exact) {
   const auto each = [&](const char* what, const Tensors& x, const Tensors& y) {
     if (x.size() != y.size()) return found.push_back(std::string("another number of ") + what + "s");
     for (size_t i = 0; i < x.size(); ++i)
-      if (std::string d = difference(x[i], y[i], exact); !d.empty()) found.push_back(what + (" " + std::to_string(i)) + ' ' + d);
+      if (std::string d = difference(x[i], y[i], exact); !d.empty())
+        found.push_back(what + (" " + std::to_string(i)) + ' ' + d);
   };
   each("result", a.results, b.results);
   each("tensor", a.reachable, b.reachable);
@@ -104,8 +105,7 @@ Tensors play(const Recording& rec, const State& state) {
   Tensors inputs;
   for (size_t i = 0; i < sig.graph_inputs.size(); ++i)
     inputs.push_back(host_torch::window(sources[static_cast<size_t>(sig.graph_inputs[i].source)],
-                                        sig.graph_inputs[i].offset_bytes,
-                                        rec.graph.type(rec.graph.inputs[i])));
+                                        sig.graph_inputs[i].offset_bytes, rec.graph.type(rec.graph.inputs[i])));
   Tensors out = host_torch::GraphExecutor(rec.graph).run(inputs);
   Tensors fresh;  // outputs belong to the caller
   for (const Tensor& t : out) fresh.push_back(host_torch::clone_bytes(t));
@@ -123,15 +123,20 @@ Tensors play(const Recording& rec, const State& state) {
   Tensors results;
   for (const Result& r : sig.results) {
     switch (r.kind) {
-      case Result::Kind::output: results.push_back(fresh[static_cast<size_t>(r.index)]); break;
-      case Result::Kind::source: results.push_back(sources[static_cast<size_t>(r.index)]); break;
+      case Result::Kind::output:
+        results.push_back(fresh[static_cast<size_t>(r.index)]);
+        break;
+      case Result::Kind::source:
+        results.push_back(sources[static_cast<size_t>(r.index)]);
+        break;
       case Result::Kind::output_view:
         results.push_back(host_torch::window(fresh[static_cast<size_t>(r.index)], r.offset_bytes, r.type));
         break;
       case Result::Kind::source_view:
         results.push_back(host_torch::window(sources[static_cast<size_t>(r.index)], r.offset_bytes, r.type));
         break;
-      default: results.emplace_back();
+      default:
+        results.emplace_back();
     }
   }
   return results;
@@ -139,7 +144,8 @@ Tensors play(const Recording& rec, const State& state) {
 
 }  // namespace
 
-Program on_tensors(std::string name, std::vector<std::vector<int64_t>> shapes, std::function<Tensors(const Tensors&)> fn) {
+Program on_tensors(std::string name, std::vector<std::vector<int64_t>> shapes,
+                   std::function<Tensors(const Tensors&)> fn) {
   return {std::move(name),
           [shapes] {
             State s;
@@ -179,11 +185,14 @@ State state_from(const Program& p, uint64_t seed) {
 }
 
 Recording record(const Program& p, State& state, const Options& options) {
-  return trace::record(sources_of(state), [&] {
-    std::vector<Leaf> leaves;
-    for (Tensor& t : p.fn(state)) leaves.push_back({std::move(t), {}, true});
-    return leaves;
-  }, options);
+  return trace::record(
+      sources_of(state),
+      [&] {
+        std::vector<Leaf> leaves;
+        for (Tensor& t : p.fn(state)) leaves.push_back({std::move(t), {}, true});
+        return leaves;
+      },
+      options);
 }
 
 void check(const Program& p) {

@@ -21,18 +21,21 @@ struct State {
   std::shared_ptr<torch::nn::Module> module;
   std::shared_ptr<void> extra;  // whatever else the program needs, made from the same seed
   template <class T>
-  T& as() const { return *std::static_pointer_cast<T>(extra); }
+  T& as() const {
+    return *std::static_pointer_cast<T>(extra);
+  }
 };
 
 struct Program {
   std::string name;
   std::function<State()> make;  // from the default generator, which the harness seeds
   std::function<Tensors(State&)> fn;
-  bool exact = true;            // the replay must give the same bits
+  bool exact = true;  // the replay must give the same bits
 };
 
 /// A program on plain tensors of the given shapes.
-Program on_tensors(std::string name, std::vector<std::vector<int64_t>> shapes, std::function<Tensors(const Tensors&)> fn);
+Program on_tensors(std::string name, std::vector<std::vector<int64_t>> shapes,
+                   std::function<Tensors(const Tensors&)> fn);
 /// A module made anew for each state; user tensors come from `inputs`.
 template <class Module>
 Program on_module(std::string name, std::function<Module()> make, std::function<Tensors()> inputs,

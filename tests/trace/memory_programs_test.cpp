@@ -53,7 +53,8 @@ TEST_CASE("views and writes through views") {
                    y.add_(1);
                    return Tensors{torch::as_strided_copy(y, {3}, {2})};
                  }),
-      on_tensors("expand and sum", {{3, 1}}, [](auto& x) { return Tensors{x[0].expand({3, 5}) * 2, x[0].expand({2, 3, 1}).sum(0)}; }),
+      on_tensors("expand and sum", {{3, 1}},
+                 [](auto& x) { return Tensors{x[0].expand({3, 5}) * 2, x[0].expand({2, 3, 1}).sum(0)}; }),
       on_tensors("in place with itself", {{5}},
                  [](auto& x) {
                    Tensor y = x[0] * 1;
@@ -139,7 +140,8 @@ TEST_CASE("views and writes through views") {
                  [](auto& x) {
                    Tensor e = torch::empty({0, 3});
                    x[0].add_(1);
-                   return Tensors{torch::cat({e, x[0], x[1]}), x[0].sum(), x[1].narrow(0, 1, 0), e, x[1].narrow(0, 1, 0) * 2};
+                   return Tensors{torch::cat({e, x[0], x[1]}), x[0].sum(), x[1].narrow(0, 1, 0), e,
+                                  x[1].narrow(0, 1, 0) * 2};
                  }),
       on_tensors("channels_last", {{2, 3, 4, 4}},
                  [](auto& x) {
@@ -217,19 +219,34 @@ TEST_CASE("dtypes and bits") {
       on_tensors("wrapped numbers", {{4}},
                  [](auto& x) {
                    Tensor i = torch::arange(4);
-                   return Tensors{i * 2.5, x[0] * 2, i + 1, 1 - x[0], 2 / (x[0] + 5), torch::where(x[0] > 0, x[0], 0.0),
-                                  torch::pow(2, i), x[0].clamp(-1, 0.5), (x[0] > 0) * 3, x[0].to(torch::kHalf) + 1.5};
+                   return Tensors{i * 2.5,
+                                  x[0] * 2,
+                                  i + 1,
+                                  1 - x[0],
+                                  2 / (x[0] + 5),
+                                  torch::where(x[0] > 0, x[0], 0.0),
+                                  torch::pow(2, i),
+                                  x[0].clamp(-1, 0.5),
+                                  (x[0] > 0) * 3,
+                                  x[0].to(torch::kHalf) + 1.5};
                  }),
       on_tensors("numbers as tensors", {{4}},
                  [](auto& x) {
                    Tensor s = torch::tensor(2.5), i = torch::tensor(3);
-                   return Tensors{x[0] * s, x[0] + i, torch::arange(4) * s, s + i, torch::tensor({1.0, 2.0, 3.0, 4.0}) * x[0],
-                                  torch::tensor({1, 2}), torch::full({2}, 3.5), torch::scalar_tensor(4)};
+                   return Tensors{x[0] * s,
+                                  x[0] + i,
+                                  torch::arange(4) * s,
+                                  s + i,
+                                  torch::tensor({1.0, 2.0, 3.0, 4.0}) * x[0],
+                                  torch::tensor({1, 2}),
+                                  torch::full({2}, 3.5),
+                                  torch::scalar_tensor(4)};
                  }),
       on_tensors("casts", {{6}},
                  [](auto& x) {
-                   return Tensors{x[0].to(torch::kDouble), (x[0] * 10).to(torch::kInt32), x[0].to(torch::kBFloat16) * 2,
-                                  x[0].to(torch::kHalf).to(torch::kFloat), x[0].to(torch::kFloat), x[0] > 0};
+                   return Tensors{x[0].to(torch::kDouble),       (x[0] * 10).to(torch::kInt32),
+                                  x[0].to(torch::kBFloat16) * 2, x[0].to(torch::kHalf).to(torch::kFloat),
+                                  x[0].to(torch::kFloat),        x[0] > 0};
                  }),
       on_tensors("item as a number", {{1}},
                  [](auto& x) {
@@ -239,7 +256,8 @@ TEST_CASE("dtypes and bits") {
       on_tensors("data-dependent shapes of fixed data", {{3}},
                  [](auto& x) {
                    Tensor m = torch::tensor({1, 0, 1}).to(torch::kBool);
-                   return Tensors{x[0].masked_select(m), m.nonzero(), std::get<0>(torch::_unique2(torch::tensor({3, 1, 3})))};
+                   return Tensors{x[0].masked_select(m), m.nonzero(),
+                                  std::get<0>(torch::_unique2(torch::tensor({3, 1, 3})))};
                  }),
   });
 }
@@ -285,43 +303,51 @@ TEST_CASE("inputs that share memory") {
                     x[2].add_(1);
                     return Tensors{x[0] * 2, x[1] + x[0]};
                   }),
-      with_inputs("the same tensor twice",
-                  [] {
-                    Tensor x = torch::randn({3});
-                    return Tensors{x, x};
-                  },
-                  [](auto& x) { return Tensors{x[0].add_(1) + x[1]}; }),
-      with_inputs("different dtypes on one memory",
-                  [] {
-                    Tensor x = torch::randn({4});
-                    return Tensors{x, x.view(torch::kInt32)};
-                  },
-                  [](auto& x) {
-                    x[1].bitwise_and_(0x7fffffff);
-                    return Tensors{x[0] + 1};
-                  }),
-      with_inputs("strided and offset inputs",
-                  [] { return Tensors{torch::randn({8, 8}).slice(0, 1, 7, 2).t(), torch::randn({5, 5}).diagonal()}; },
-                  [](auto& x) {
-                    x[0].add_(1);
-                    return Tensors{x[0] * 2, x[1] + 1, x[0].contiguous()};
-                  }),
-      with_inputs("expanded input", [] { return Tensors{torch::randn({3, 1}).expand({3, 4})}; },
-                  [](auto& x) { return Tensors{x[0] + 1, x[0].sum(1)}; }),
-      with_inputs("conjugated input", [] { return Tensors{torch::randn({3}, torch::kComplexFloat).conj()}; },
-                  [](auto& x) {
-                    x[0].mul_(2);
-                    return Tensors{x[0] + 1};
-                  }),
+      with_inputs(
+          "the same tensor twice",
+          [] {
+            Tensor x = torch::randn({3});
+            return Tensors{x, x};
+          },
+          [](auto& x) { return Tensors{x[0].add_(1) + x[1]}; }),
+      with_inputs(
+          "different dtypes on one memory",
+          [] {
+            Tensor x = torch::randn({4});
+            return Tensors{x, x.view(torch::kInt32)};
+          },
+          [](auto& x) {
+            x[1].bitwise_and_(0x7fffffff);
+            return Tensors{x[0] + 1};
+          }),
+      with_inputs(
+          "strided and offset inputs",
+          [] { return Tensors{torch::randn({8, 8}).slice(0, 1, 7, 2).t(), torch::randn({5, 5}).diagonal()}; },
+          [](auto& x) {
+            x[0].add_(1);
+            return Tensors{x[0] * 2, x[1] + 1, x[0].contiguous()};
+          }),
+      with_inputs(
+          "expanded input", [] { return Tensors{torch::randn({3, 1}).expand({3, 4})}; },
+          [](auto& x) { return Tensors{x[0] + 1, x[0].sum(1)}; }),
+      with_inputs(
+          "conjugated input", [] { return Tensors{torch::randn({3}, torch::kComplexFloat).conj()}; },
+          [](auto& x) {
+            x[0].mul_(2);
+            return Tensors{x[0] + 1};
+          }),
   });
 }
 
 TEST_CASE("views of read-only inputs that share memory") {
   // A window that equals no argument still reads the hull.
-  check(with_inputs("window across", [] {
-    Tensor x = torch::randn({10});
-    return Tensors{x.narrow(0, 0, 6), x.narrow(0, 4, 6)};
-  }, [](auto& x) { return Tensors{x[0].narrow(0, 2, 3) * 2, x[1].slice(0, 0, 6, 2) + 1}; }));
+  check(with_inputs(
+      "window across",
+      [] {
+        Tensor x = torch::randn({10});
+        return Tensors{x.narrow(0, 0, 6), x.narrow(0, 4, 6)};
+      },
+      [](auto& x) { return Tensors{x[0].narrow(0, 2, 3) * 2, x[1].slice(0, 0, 6, 2) + 1}; }));
 }
 
 }  // namespace precast::trace::testing

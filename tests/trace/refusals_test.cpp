@@ -29,7 +29,9 @@ struct Refusal {
 };
 
 Program program(const Refusal& r) {
-  return on_module<Net>(r.name, [] { return Net(); }, [] { return Tensors{torch::randn({3}), torch::randn({3}).requires_grad_()}; }, r.fn);
+  return on_module<Net>(
+      r.name, [] { return Net(); }, [] { return Tensors{torch::randn({3}), torch::randn({3}).requires_grad_()}; },
+      r.fn);
 }
 
 std::vector<Tensor> leaked;
@@ -39,105 +41,166 @@ const Tensor global = torch::ones({3});
 
 TEST_CASE("refusals") {
   const std::vector<Refusal> table = {
-      {"closed over", [](auto&, auto& x) { return Tensors{x[0].detach() * global}; },
+      {"closed over",
+       [](auto&, auto& x) { return Tensors{x[0].detach() * global}; },
        {"aten::mul.Tensor uses a tensor, f32[3]", "closed over", "pass it as an argument"}},
-      {"plain attribute", [](auto& m, auto& x) { return Tensors{x[0] + m->plain}; }, {"aten::add.Tensor", "register_buffer"}},
-      {"closed-over 0-dim", [t = torch::tensor(3.0)](auto&, auto& x) { return Tensors{x[0] + t}; }, {"aten::add.Tensor", "f32[]"}},
-      {"closed over and written", [](auto&, auto& x) { leaked.assign(1, torch::zeros({3})); Tensor t = global; t.add_(x[0]); return Tensors{}; },
+      {"plain attribute",
+       [](auto& m, auto& x) { return Tensors{x[0] + m->plain}; },
+       {"aten::add.Tensor", "register_buffer"}},
+      {"closed-over 0-dim",
+       [t = torch::tensor(3.0)](auto&, auto& x) { return Tensors{x[0] + t}; },
+       {"aten::add.Tensor", "f32[]"}},
+      {"closed over and written",
+       [](auto&, auto& x) {
+         leaked.assign(1, torch::zeros({3}));
+         Tensor t = global;
+         t.add_(x[0]);
+         return Tensors{};
+       },
        {"aten::add_.Tensor", "closed over"}},
       {"closed over and returned", [](auto&, auto&) { return Tensors{global}; }, {"result 0", "closed over"}},
-      {"literal from a vector", [](auto&, auto& x) { return Tensors{x[0] * torch::tensor(std::vector<float>{1, 2, 3})}; },
+      {"literal from a vector",
+       [](auto&, auto& x) { return Tensors{x[0] * torch::tensor(std::vector<float>{1, 2, 3})}; },
        {"aten::mul.Tensor reads f32[3]", "tensor literal", "pass it as an argument"}},
-      {"empty, read", [](auto&, auto& x) { return Tensors{x[0] + torch::empty({3})}; }, {"aten::add.Tensor", "no recorded operation wrote it"}},
-      {"partly written", [](auto&, auto& x) {
+      {"empty, read",
+       [](auto&, auto& x) { return Tensors{x[0] + torch::empty({3})}; },
+       {"aten::add.Tensor", "no recorded operation wrote it"}},
+      {"partly written",
+       [](auto&, auto& x) {
          Tensor y = torch::empty({3});
          y[0] = 1;
          return Tensors{x[0] + y};
-       }, {"wrote only a part"}},
-      {"literal returned", [](auto&, auto&) { return Tensors{torch::tensor(std::vector<float>{1, 2})}; }, {"result 0", "tensor literal"}},
-      {"from_blob", [](auto&, auto& x) {
+       },
+       {"wrote only a part"}},
+      {"literal returned",
+       [](auto&, auto&) { return Tensors{torch::tensor(std::vector<float>{1, 2})}; },
+       {"result 0", "tensor literal"}},
+      {"from_blob",
+       [](auto&, auto& x) {
          static float values[3] = {1, 2, 3};
          return Tensors{x[0] + torch::from_blob(values, {3})};
-       }, {"aten::add.Tensor", "closed over"}},
-      {"escapes", [](auto&, auto& x) {
+       },
+       {"aten::add.Tensor", "closed over"}},
+      {"escapes",
+       [](auto&, auto& x) {
          leaked.assign(1, x[0] * 2);
          return Tensors{x[0] + 1};
-       }, {"aten::mul", "still held after the call", "f32[3]"}},
-      {"escapes beside a live graph", [](auto& m, auto& x) {
+       },
+       {"aten::mul", "still held after the call", "f32[3]"}},
+      {"escapes beside a live graph",
+       [](auto& m, auto& x) {
          leaked.assign(1, torch::relu(x[0]).detach());
          return Tensors{m->fc(x[0])};
-       }, {"aten::relu", "still held after the call"}},
-      {"raw read", [](auto&, auto& x) {
+       },
+       {"aten::relu", "still held after the call"}},
+      {"raw read",
+       [](auto&, auto& x) {
          Tensor y = x[0] * 2;
          return Tensors{x[0] * y.template data_ptr<float>()[0]};
-       }, {"aten::mul", "read or written directly", ".item()"}},
-      {"raw write", [](auto&, auto& x) {
+       },
+       {"aten::mul", "read or written directly", ".item()"}},
+      {"raw write",
+       [](auto&, auto& x) {
          Tensor y = x[0].detach() * 2;
          y.template accessor<float, 1>()[0] = 5;
          return Tensors{y};
-       }, {"aten::mul", "read or written directly"}},
-      {"raw write to an input", [](auto&, auto& x) {
+       },
+       {"aten::mul", "read or written directly"}},
+      {"raw write to an input",
+       [](auto&, auto& x) {
          Tensor y = x[0] * 2;
          x[0].template data_ptr<float>()[0] += 0;  // the address is taken: harmless
          return Tensors{y, torch::from_blob(x[0].data_ptr(), {3}) + 1};
-       }, {"closed over"}},
-      {"manual_seed inside", [](auto&, auto& x) {
+       },
+       {"closed over"}},
+      {"manual_seed inside",
+       [](auto&, auto& x) {
          torch::manual_seed(3);
          return Tensors{x[0] + torch::rand({3})};
-       }, {"random number generator", "manual_seed outside"}},
-      {"manual_seed inside with the seed in use", [](auto&, auto& x) {
+       },
+       {"random number generator", "manual_seed outside"}},
+      {"manual_seed inside with the seed in use",
+       [](auto&, auto& x) {
          torch::manual_seed(77);
          return Tensors{x[0] + torch::rand({3})};
-       }, {"random number generator", "manual_seed outside"}},
-      {"manual_seed inside at the end", [](auto&, auto& x) {
+       },
+       {"random number generator", "manual_seed outside"}},
+      {"manual_seed inside at the end",
+       [](auto&, auto& x) {
          torch::manual_seed(77);
          return Tensors{x[0] + 1};
-       }, {"random number generator", "at the end"}},
-      {"own generator", [](auto&, auto& x) {
+       },
+       {"random number generator", "at the end"}},
+      {"own generator",
+       [](auto&, auto& x) {
          auto g = at::make_generator<at::CPUGeneratorImpl>(3);
          return Tensors{x[0] + torch::rand({3}, g)};
-       }, {"generator of its own"}},
-      {"set_ on an argument", [](auto&, auto& x) {
+       },
+       {"generator of its own"}},
+      {"set_ on an argument",
+       [](auto&, auto& x) {
          Tensor t = x[0];
          t.set_(torch::zeros({3}));
          return Tensors{};
-       }, {"argument 0", "other memory"}},
-      {"set_data on a parameter", [](auto& m, auto& x) {
+       },
+       {"argument 0", "other memory"}},
+      {"set_data on a parameter",
+       [](auto& m, auto& x) {
          m->fc->bias.set_data(torch::zeros({2}));
          return Tensors{m->fc(x[0])};
-       }, {"parameter 'fc.bias'", "other memory"}},
-      {"resize_ on an argument", [](auto&, auto& x) {
+       },
+       {"parameter 'fc.bias'", "other memory"}},
+      {"resize_ on an argument",
+       [](auto&, auto& x) {
          Tensor t = x[0];
          t.resize_({8});
          return Tensors{};
-       }, {"aten::resize_", "argument 0"}},
-      {"unsqueeze_ on an argument", [](auto&, auto& x) {
+       },
+       {"aten::resize_", "argument 0"}},
+      {"unsqueeze_ on an argument",
+       [](auto&, auto& x) {
          Tensor t = x[0];
          t.unsqueeze_(0);
          return Tensors{};
-       }, {"argument 0", "changed its shape"}},
-      {"requires_grad_ on a buffer", [](auto& m, auto&) {
+       },
+       {"argument 0", "changed its shape"}},
+      {"requires_grad_ on a buffer",
+       [](auto& m, auto&) {
          m->kept.requires_grad_();
          return Tensors{};
-       }, {"buffer 'kept'", "requires_grad"}},
-      {"argument gets a gradient", [](auto& m, auto& x) {
+       },
+       {"buffer 'kept'", "requires_grad"}},
+      {"argument gets a gradient",
+       [](auto& m, auto& x) {
          m->fc(x[1]).sum().backward();
          return Tensors{};
-       }, {"argument 1", "received a gradient", "autograd::grad"}},
-      {"reads the gradient it accumulated", [](auto& m, auto& x) {
+       },
+       {"argument 1", "received a gradient", "autograd::grad"}},
+      {"reads the gradient it accumulated",
+       [](auto& m, auto& x) {
          m->fc(x[0]).sum().backward();
          return Tensors{m->fc->bias.grad() * 2};
-       }, {"the gradient of parameter 'fc.bias'", "zero_grad()"}},
-      {"sparse", [](auto&, auto& x) { return Tensors{torch::sparse_coo_tensor(torch::tensor({{0, 1}}), x[0].detach().narrow(0, 0, 2), {3}).to_dense()}; },
+       },
+       {"the gradient of parameter 'fc.bias'", "zero_grad()"}},
+      {"sparse",
+       [](auto&, auto& x) {
+         return Tensors{
+             torch::sparse_coo_tensor(torch::tensor({{0, 1}}), x[0].detach().narrow(0, 0, 2), {3}).to_dense()};
+       },
        {"Sparse"}},
       {"meta", [](auto&, auto& x) { return Tensors{x[0] + 0, torch::empty({3}, torch::kMeta) + 1}; }, {"device meta"}},
-      {"quantized", [](auto&, auto& x) { return Tensors{torch::quantize_per_tensor(x[0].detach(), 0.1, 0, torch::kQInt8).dequantize()}; },
+      {"quantized",
+       [](auto&, auto& x) {
+         return Tensors{torch::quantize_per_tensor(x[0].detach(), 0.1, 0, torch::kQInt8).dequantize()};
+       },
        {"quantized"}},
       {"outside of what was passed", [](auto&, auto& x) { return Tensors{x[0].as_strided({5}, {0}, 2)}; }, {}},
-      {"nested recording", [](auto&, auto& x) {
+      {"nested recording",
+       [](auto&, auto& x) {
          trace::record({}, [] { return std::vector<Leaf>{}; });
          return Tensors{x[0]};
-       }, {"recorded in this thread already"}},
+       },
+       {"recorded in this thread already"}},
   };
   const char* only = getenv("PROGRAM");
   for (const Refusal& r : table) {
@@ -146,7 +209,8 @@ TEST_CASE("refusals") {
     leaked.clear();
     const std::string message = refusal(program(r));
     if (!r.message.empty()) CHECK_MESSAGE(!message.empty(), r.name << " was not refused");
-    for (const std::string& part : r.message) CHECK_MESSAGE(message.find(part) != message.npos, r.name << ": '" << part << "' is not in: " << message);
+    for (const std::string& part : r.message)
+      CHECK_MESSAGE(message.find(part) != message.npos, r.name << ": '" << part << "' is not in: " << message);
   }
 }
 
@@ -256,7 +320,8 @@ TEST_CASE("a refusal that fn swallows still stands") {
 }
 
 TEST_CASE("an op that fails inside fn and is caught there") {
-  check({"caught", [] { return State{{torch::randn({3})}, {}, {}}; }, [](State& s) {
+  check({"caught", [] { return State{{torch::randn({3})}, {}, {}}; },
+         [](State& s) {
            try {
              (void)s.inputs[0].view({2, 2});
            } catch (const c10::Error&) {
