@@ -1,4 +1,5 @@
-// Batch, layer and group norm, forward and backward. Statistics in two passes, in f32 for half types.
+// Batch, layer and group norm, forward and backward. Statistics in two passes; in f32 for half types, and in f64 for
+// batch norm, as eager on the CPU.
 #include "passes/rules.h"
 
 namespace precast::passes {
@@ -10,6 +11,7 @@ using ir::Dtype;
 Val total(Val x, const Dims& dims, bool keepdim) { return dims.empty() ? x : sum(x, dims, keepdim); }
 
 Val computed(Val v) { return v ? cast(v, compute_dtype(v.dtype())) : v; }
+Val wide(Val v) { return cast(v, Dtype::f64); }
 
 // Result `out` in its recorded dtype and sizes, if it is wanted.
 void give(Op& op, size_t out, Val v) {
@@ -70,19 +72,17 @@ void batch_norm(Op& op, bool training) {
     for (const char* arg : {"running_mean", "running_var"}) op.write(arg, op.val(arg));
     return;
   }
-  Dims dims = but_channels(x);
+  Statistics s = statistics(wide(x), but_channels(x), op.real("eps"), Dtype::f64);
   // Eager reads the statistics back from where it saved them, in that dtype.
   Dtype saved = op.wants(1) ? op.wanted(1).dtype : x.dtype();
-  Statistics s = statistics(x, dims, op.real("eps"), saved);
-  Val rstd = cast(cast(s.rstd, saved), x.dtype());
-  op.result(0, cast(scaled(x, s.mean, rstd, weight, bias), input.dtype()));
-  give(op, 1, s.mean);
+  Val mean = cast(cast(s.mean, saved), x.dtype()), rstd = cast(cast(s.rstd, saved), x.dtype());
+  op.result(0, cast(scaled(x, mean, rstd, weight, bias), input.dtype()));
+  give(op, 1, mean);
   give(op, 2, rstd);
   double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1)), momentum = op.real("momentum");
   auto update = [&](const char* arg, Val old, Val now) {
     if (!old) return;
-    Val kept = computed(old);
-    op.write(arg, cast(reshape(now, old.sizes()) * momentum + kept * (1 - momentum), old.dtype()));
+    op.write(arg, cast(reshape(now, old.sizes()) * momentum + wide(old) * (1 - momentum), old.dtype()));
   };
   update("running_mean", old_mean, s.mean);
   update("running_var", old_var, s.squares / (n - 1));
@@ -101,11 +101,13 @@ void batch_norm_backward(Op& op) {
                    : 1.0 / sqrt(per_channel(op.val("running_var"), x) + op.number("eps"));
   Dims dims = but_channels(x);
   double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1));
-  Val centered = x - mean, dot = sum(g * centered, dims, true), total_g = sum(g, dims, true);
+  Val dot = sum(wide(g) * (wide(x) - wide(mean)), dims, true), total_g = sum(wide(g), dims, true);
   Val scale = weight ? rstd * weight : rstd;
-  Val gx = train ? (g - total_g / n - centered * (dot * rstd * rstd / n)) * scale : g * scale;
+  auto narrow = [&](Val v) { return cast(v, x.dtype()); };
+  Val gx =
+      train ? (g - narrow(total_g / n) - (x - mean) * narrow(dot * wide(rstd) * wide(rstd) / n)) * scale : g * scale;
   op.result(0, cast(gx, input.dtype()));
-  give(op, 1, dot * rstd);
+  give(op, 1, dot * wide(rstd));
   give(op, 2, total_g);
 }
 
