@@ -7,46 +7,9 @@
 
 namespace precast::emit {
 
-using ir::Dtype;
-using loops::Atom;
-using loops::Buffer;
-using loops::BufferId;
-using loops::Expr;
-using loops::ExprId;
-using loops::Index;
-using loops::Kernel;
-using loops::Program;
-using loops::Reduction;
-using loops::Step;
-
 bool contains(const std::vector<Atom>& v, Atom a) { return std::find(v.begin(), v.end(), a) != v.end(); }
 std::string number(int64_t n) { return std::to_string(n) + (n > INT32_MAX || n < INT32_MIN ? "LL" : ""); }
 
-/// What a reduction starts from, in the type it accumulates in.
-std::string identity(Reduction r, Dtype t) {
-  const std::string splat = "splat<" + type_name(t) + ", W>(";
-  const bool real = ir::is_float(t);
-  const int bits = 8 * ir::itemsize(t);
-  const bool is_signed = t != Dtype::u8;
-  const int64_t most = is_signed ? static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1) : (int64_t{1} << bits) - 1;
-  const int64_t least = is_signed ? -most - 1 : 0;
-  switch (r) {
-    case Reduction::prod:
-      return splat + "1)";
-    case Reduction::amax:
-    case Reduction::argmax:
-      return splat + (real ? "-__builtin_inf()" : literal(t, least)) + ")";
-    case Reduction::amin:
-    case Reduction::argmin:
-      return splat + (real ? "__builtin_inf()" : literal(t, most)) + ")";
-    case Reduction::all:
-      return "splat<b8, W>(true)";
-    case Reduction::any:
-      return "splat<b8, W>(false)";
-    default:
-      return splat + "0)";
-  }
-}
 bool is_arg(Reduction r) { return r == Reduction::argmax || r == Reduction::argmin; }
 
 KernelText KernelWriter::run() {

@@ -7,18 +7,6 @@
 
 namespace precast::emit {
 
-using ir::Dtype;
-using loops::Atom;
-using loops::Buffer;
-using loops::BufferId;
-using loops::Expr;
-using loops::ExprId;
-using loops::Index;
-using loops::Kernel;
-using loops::Program;
-using loops::Reduction;
-using loops::Step;
-
 KernelText KernelWriter::matmul() {
   const Step s = kernel_.steps[0];
   const auto size = [&](int i) {

@@ -8,18 +8,6 @@
 
 namespace precast::emit {
 
-using ir::Dtype;
-using loops::Atom;
-using loops::Buffer;
-using loops::BufferId;
-using loops::Expr;
-using loops::ExprId;
-using loops::Index;
-using loops::Kernel;
-using loops::Program;
-using loops::Reduction;
-using loops::Step;
-
 namespace {
 
 /// What a reduction starts from, in the type it accumulates in.

@@ -10,18 +10,6 @@
 
 namespace precast::emit {
 
-using ir::Dtype;
-using loops::Atom;
-using loops::Buffer;
-using loops::BufferId;
-using loops::Expr;
-using loops::ExprId;
-using loops::Index;
-using loops::Kernel;
-using loops::Program;
-using loops::Reduction;
-using loops::Step;
-
 bool KernelWriter::at_inner_level(const Step& s) const {
   if (s.kind == Step::Kind::reduce) return true;
   return std::any_of(kernel_.inner.begin(), kernel_.inner.end(),

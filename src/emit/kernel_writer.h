@@ -13,12 +13,24 @@
 
 namespace precast::emit {
 
+using ir::Dtype;
+using loops::Atom;
+using loops::Buffer;
+using loops::BufferId;
+using loops::Expr;
+using loops::ExprId;
+using loops::Index;
+using loops::Kernel;
+using loops::Program;
+using loops::Reduction;
+using loops::Step;
+
 inline constexpr int kMaxLanes = 16;
 
 /// A C++ integer literal.
 std::string number(int64_t);
-bool is_arg(loops::Reduction);
-bool contains(const std::vector<loops::Atom>&, loops::Atom);
+bool is_arg(Reduction);
+bool contains(const std::vector<Atom>&, Atom);
 
 class KernelWriter {
  public:

@@ -1,8 +1,8 @@
 #include "host_torch/host.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/from_blob.h>
 
+#include "host_torch/host_op.h"
 #include "host_torch/parallel.h"
 #include "host_torch/tensor_types.h"
 #include "ir/print.h"
@@ -111,34 +111,12 @@ void CallHost::run_graph(void* const* in, void** out) {
   }
   std::vector<at::Tensor> outputs = executor.run(inputs);
   // Each result is an object on memory of its own: what aliases in eager is described by the results, not here.
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const auto shares = [&](const at::Tensor& t) { return t.is_alias_of(outputs[i]); };
-    if (std::any_of(sources.begin(), sources.end(), shares) ||
-        std::any_of(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(i), shares))
-      outputs[i] = clone_bytes(outputs[i]);
-  }
+  separate(outputs, sources);
   for (size_t i = 0; i < outputs.size(); ++i) give(std::move(outputs[i]), *static_cast<precast_tensor*>(out[i]));
 }
 
 void CallHost::run_host_op(int index, void* const* in, void** out) {
-  const GraphExecutor& executor = torch_.executor(index);
-  const ir::Graph& g = executor.graph();
-  std::vector<at::Tensor> inputs;
-  for (size_t i = 0; i < g.inputs.size(); ++i) {
-    const ir::Type& type = g.type(g.inputs[i]);
-    at::Tensor t = at::from_blob(in[i], type.sizes, type.strides, options_of(type));
-    if (type.conj) t._set_conj(true);
-    if (type.neg) t._set_neg(true);
-    inputs.push_back(std::move(t));
-  }
-  std::vector<at::Tensor> outputs = executor.run(inputs);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    // The artifact reuses the memory of the inputs while the output is still needed.
-    if (std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& t) { return t.is_alias_of(outputs[i]); }))
-      outputs[i] = clone_bytes(outputs[i]);
-    out[i] = const_cast<void*>(outputs[i].const_data_ptr());
-    made_.push_back(std::move(outputs[i]));
-  }
+  for (at::Tensor& t : host_torch::run_host_op(torch_.executor(index), in, out)) made_.push_back(std::move(t));
 }
 
 }  // namespace precast::host_torch
