@@ -29,6 +29,11 @@ std::function<Tensors()> random(Tensors (*make)()) {
 
 at::Tensor classes(int64_t n, int64_t count) { return torch::randint(n, {count}); }
 at::Tensor images(int64_t batch) { return torch::randn({batch, 3, 224, 224}); }
+AnyModule resnet_double() {
+  const AnyModule any = fresh<ResNet18>(true)();
+  std::get<NnModule>(any)->to(at::kDouble);
+  return any;
+}
 at::Tensor sequence() { return torch::randn({kLstmSteps, kLstmBatch, kLstmWidth}); }
 Tensors digits_test() { return {digits_split().second.images}; }
 Tensors digits_first() { return digits_batch(digits_split().first, 0); }
@@ -46,6 +51,9 @@ const std::vector<Workload>& workloads() {
        with(resnet_inference)},
       {"resnet18-train", "ResNet-18, training step, batch 8", fresh<ResNet18>(true),
        random([] { return Tensors{images(8), classes(1000, 8)}; }), with(resnet_training)},
+      {"resnet18-f64", "the same in float64, batch 4, 64 x 64", resnet_double,
+       random([] { return Tensors{torch::randn({4, 3, 64, 64}, at::kDouble), classes(1000, 4)}; }),
+       with(resnet_training)},
       {"gpt", "GPT, 4 layers, batch 8", fresh<Gpt>(false),
        random([] { return Tensors{torch::randint(kGptWords, {8, kGptTokens})}; }), with(gpt_inference)},
       {"gpt-train", "the same, training step", fresh<Gpt>(true),
