@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "passes/passes.h"
 #include "util/errors.h"
 
 namespace precast::loops {
@@ -88,6 +89,12 @@ void Lowering::count_uses() {
   }
 }
 
+std::string Lowering::reason(const ir::Node& n) const {
+  if (is_random(n.op)) return "random";
+  const std::string why = passes::why_kept(graph, n);
+  return why.empty() ? "no lowering rule" : why;
+}
+
 void Lowering::lower(const ir::Node& n) {
   if (n.op == "prim::view") {
     views_[n.outs[0].id] = {tensor(n, "base"), integer(n, "offset")};
@@ -95,9 +102,8 @@ void Lowering::lower(const ir::Node& n) {
     return;
   }
   std::string why;
-  if (!n.writes.empty() || !n.shared.empty()) why = "writes its operand";
   const auto rule = rules().find(n.op);
-  if (rule == rules().end()) why = is_random(n.op) ? "random" : why.empty() ? "no lowering rule" : why;
+  if (rule == rules().end() || !n.writes.empty() || !n.shared.empty()) why = reason(n);
   if (why.empty()) {
     ir::for_each_operand(n, [&](ir::Slot, ir::ValueId v) {
       if (v != ir::kNoValue && why.empty()) why = obstacle(type(v));
@@ -114,7 +120,8 @@ void Lowering::lower(const ir::Node& n) {
       ++lowered;
       return;
     }
-    why = refusal;
+    why = passes::why_kept(graph, n);
+    if (why.empty()) why = refusal;
   }
   host(n, why);
 }

@@ -78,6 +78,8 @@ class Lowering {
   };
 
   void lower(const ir::Node&);
+  /// Why a node that no rule takes stays with the host.
+  std::string reason(const ir::Node&) const;
   void host(const ir::Node&, std::string why);
   ExprId read(ir::ValueId v, Index offset, ir::Dtype);
   void count_uses();

@@ -25,23 +25,34 @@ Val accumulate(Op& op, Val product) {
 
 Val computed(Val v) { return cast(v, compute_dtype(v.dtype())); }
 
+// Integers have no product kernels: [..., n, k] x [..., k, m] as a product and a sum, which wrap alike.
+Val whole_product(Val x, Val y) {
+  int64_t rank = x.dim();
+  Val terms = cast(unsqueeze(x, rank), Dtype::i64) * cast(unsqueeze(y, rank - 2), Dtype::i64);
+  return cast(sum(terms, {rank - 1}, false), x.dtype());
+}
+Val product(Val x, Val y) {
+  if (!ir::is_float(x.dtype())) return whole_product(x, y);
+  return x.dim() == 3 ? bmm(x, y) : mm(x, y);
+}
+
 void mm_rule(Op& op) {
   Val x = one_dtype(op.val("self"), op.val("mat2"));
-  op.result(0, mm(x, op.val("mat2")));
+  op.result(0, product(x, op.val("mat2")));
 }
 void bmm_rule(Op& op) {
   Val x = one_dtype(op.val("self"), op.val("mat2"));
-  op.result(0, bmm(x, op.val("mat2")));
+  op.result(0, product(x, op.val("mat2")));
 }
-template <Val product(Val, Val)>
+template <Val multiply(Val, Val)>
 void add_product(Op& op, const char* left, const char* right) {
   Val x = one_dtype(op.val(left), op.val(right));
-  op.result(0, cast(accumulate(op, product(computed(x), computed(op.val(right)))), x.dtype()));
+  op.result(0, cast(accumulate(op, multiply(computed(x), computed(op.val(right)))), x.dtype()));
 }
-void addmm(Op& op) { add_product<mm>(op, "mat1", "mat2"); }
-void baddbmm(Op& op) { add_product<bmm>(op, "batch1", "batch2"); }
+void addmm(Op& op) { add_product<product>(op, "mat1", "mat2"); }
+void baddbmm(Op& op) { add_product<product>(op, "batch1", "batch2"); }
 
-Val matrix_vector(Val m, Val v) { return squeeze(mm(m, unsqueeze(v, 1)), 1); }
+Val matrix_vector(Val m, Val v) { return squeeze(product(m, unsqueeze(v, 1)), 1); }
 void mv(Op& op) {
   Val m = one_dtype(op.val("self"), op.val("vec"));
   op.result(0, matrix_vector(m, op.val("vec")));
@@ -72,7 +83,7 @@ void linear(Op& op) {
   sizes.back() = w.size(0);
   int64_t rows = 1;
   for (size_t i = 0; i + 1 < sizes.size(); ++i) rows *= sizes[i];
-  Val y = mm(computed(reshape(x, {rows, k})), computed(transpose(w, 0, 1)));
+  Val y = product(computed(reshape(x, {rows, k})), computed(transpose(w, 0, 1)));
   if (bias) y = y + computed(bias);
   op.result(0, cast(reshape(y, sizes), x.dtype()));
 }

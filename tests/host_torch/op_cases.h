@@ -1,0 +1,29 @@
+// The lines of core_ops.txt and of core_ops/*.txt: an op with operands to try, and what eager makes of them.
+#pragma once
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace precast::host_torch {
+
+struct Case {
+  std::string line, body;  // body: operands as types
+  bool host = false, any_zero = false;
+};
+std::vector<Case> read_cases();
+
+/// The case as a recorded graph, its operands, and what eager makes of them.
+struct Recorded {
+  ir::Graph graph;
+  std::vector<at::Tensor> inputs, expected;
+};
+/// Seed 1 gives plain numbers, others special ones too.
+Recorded record(const Case&, unsigned seed);
+
+/// Empty if equal; otherwise what differs.
+std::string difference(const at::Tensor& want, const at::Tensor& got, bool any_zero);
+
+}  // namespace precast::host_torch

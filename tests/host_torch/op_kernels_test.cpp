@@ -1,0 +1,79 @@
+// Each line of core_ops.txt as kernels: lowered, compiled many to a file, and compared with eager.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "host_torch/tensor_types.h"
+#include "ir/print.h"
+#include "loops/compiled.h"
+#include "op_cases.h"
+#include "passes/passes.h"
+
+using namespace precast;
+using namespace precast::host_torch;
+
+namespace {
+
+reference::Tensor bytes_of(const at::Tensor& t) {
+  reference::Tensor r = reference::make(type_of(t));
+  if (!r.bytes.empty()) std::memcpy(r.bytes.data(), t.const_data_ptr(), r.bytes.size());
+  return r;
+}
+
+at::Tensor tensor_of(const reference::Tensor& r) {
+  at::Tensor t = host_torch::empty(r.type);
+  if (!r.bytes.empty()) std::memcpy(t.mutable_data_ptr(), r.bytes.data(), r.bytes.size());
+  return t;
+}
+
+struct Pending {
+  Case c;
+  int number;  // in the batch
+};
+
+void run(compiled::Batch& batch, const std::vector<Pending>& cases) {
+  batch.compile();
+  for (const auto& [c, number] : cases)
+    for (unsigned seed : {1, 2, 3}) {
+      CAPTURE(c.body);
+      CAPTURE(seed);
+      const Recorded r = record(c, seed);
+      std::vector<reference::Tensor> inputs;
+      for (const at::Tensor& t : r.inputs) inputs.push_back(bytes_of(t));
+      for (const int pieces : {1, 3}) {
+        const auto result = batch.run(number, inputs, pieces);
+        REQUIRE_MESSAGE(result.code == 0, result.message);
+        for (size_t i = 0; i < r.expected.size(); ++i) {
+          const std::string fault = difference(r.expected[i], tensor_of(result.outputs[i]), c.any_zero);
+          CHECK_MESSAGE(fault.empty(), fault, "\n", ir::print(batch.graph(number)));
+        }
+      }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("kernels compute what the ops compute") {
+  c10::InferenceMode no_autograd;
+  constexpr size_t kBatch = 150;
+  std::optional<compiled::Batch> batch;
+  std::vector<Pending> pending;
+  int checked = 0;
+  const auto flush = [&] {
+    if (!pending.empty()) run(*batch, pending);
+    pending.clear(), batch.reset();
+  };
+  for (const Case& c : read_cases()) {
+    if (c.host) continue;
+    CAPTURE(c.body);
+    ir::Graph core = record(c, 1).graph;
+    passes::to_core(core);
+    if (!batch) batch.emplace();
+    pending.push_back({c, batch->add(ir::print(core))});
+    ++checked;
+    if (pending.size() == kBatch) flush();
+  }
+  flush();
+  CHECK(checked > 800);
+}
