@@ -4,7 +4,7 @@
  *     precast_model* model;
  *     if (precast_load("m.cpp", "m.cache", &model)) puts(precast_last_error());
  *     precast_binding* weights;                                  // the model's parameters and buffers
- *     precast_bind(model, entries, n_entries, &weights);
+ *     precast_bind_file(model, "m.safetensors", &weights);       // or precast_bind, for weights in your own memory
  *     precast_outputs* out;
  *     precast_call_model(weights, leaves, n_leaves, NULL, &out); // any thread, re-entrant
  *     const precast_leaf* y = precast_output(out, 0);
@@ -51,6 +51,11 @@ const precast_leaf_spec* precast_expected_leaf(const precast_model* model, int i
 /** Checks the parameters and buffers of all modules, in named_parameters() then named_buffers() order, tied ones
  * repeated with the same identity. Tensor data must live as long as the binding; it is read in place. */
 int precast_bind(const precast_model* model, const precast_named* entries, int n_entries, precast_binding** binding);
+/** The same with weights from a .safetensors file (`precast weights` writes one). The binding owns their memory: calls
+ * that write to weights change that memory, not the file. NULL or an empty path is for artifacts without weights. */
+int precast_bind_file(const precast_model* model, const char* weights_path, precast_binding** binding);
+/** Writes the weights of precast_bind_file, as they are now, to a .safetensors file. */
+int precast_save_weights(const precast_binding* binding, const char* path);
 void precast_free_binding(precast_binding* binding);
 
 /** Calls the artifact. `in_spec` is the structure of the user arguments; NULL takes the expected one. */

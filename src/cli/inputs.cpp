@@ -1,5 +1,7 @@
 #include "cli/inputs.h"
 
+#include "runtime/weights.h"
+
 namespace precast::cli {
 
 const char* const kInputHelp =
@@ -17,23 +19,11 @@ std::vector<io::Input> parse_inputs(const std::vector<std::string>& texts, uint6
   return inputs;
 }
 
-precast_tensor to_tensor(const io::Array& array) {
-  static_assert(sizeof(precast_i64) == sizeof(int64_t));
-  precast_tensor t{};
-  t.data = array.data;
-  t.sizes = reinterpret_cast<const precast_i64*>(array.type.sizes.data());
-  t.strides = reinterpret_cast<const precast_i64*>(array.type.strides.data());
-  t.identity = array.owner.get();
-  t.ndim = static_cast<precast_i32>(array.type.dim());
-  t.dtype = static_cast<precast_i32>(array.type.dtype);
-  return t;
-}
-
 precast_leaf to_leaf(const io::Input& input) {
   precast_leaf leaf{};
   if (input.array) {
     leaf.kind = PRECAST_TENSOR;
-    leaf.t = to_tensor(*input.array);
+    leaf.t = runtime::to_tensor(*input.array);
   } else if (const auto* b = std::get_if<bool>(&input.value)) {
     leaf.kind = PRECAST_BOOL;
     leaf.i = *b;

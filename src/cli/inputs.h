@@ -16,8 +16,6 @@ std::vector<io::Input> parse_inputs(const std::vector<std::string>& texts, uint6
 precast_leaf to_leaf(const io::Input& input);
 std::vector<precast_leaf> to_leaves(const std::vector<io::Input>& inputs);
 
-precast_tensor to_tensor(const io::Array& array);
-
 /// What --input takes, for the help of each subcommand that has it.
 extern const char* const kInputHelp;
 

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <memory>
 
 #include "cli/commands.h"
@@ -15,6 +14,7 @@
 #include "io/safetensors.h"
 #include "precast/error.h"
 #include "precast/runtime.h"
+#include "runtime/weights.h"
 
 namespace precast::cli {
 namespace {
@@ -58,63 +58,6 @@ io::Array to_array(const precast_tensor& t) {  // borrows the memory
   return {std::move(type), static_cast<std::byte*>(t.data), nullptr};
 }
 
-// `array` in the layout that the artifact expects. Wrong sizes or dtypes stay: the artifact refuses them by name.
-io::Array in_layout(io::Array array, const ir::Type& expected, const std::string& what) {
-  if (expected.dtype == ir::Dtype::bf16 && array.type.dtype == ir::Dtype::u16) array.type.dtype = ir::Dtype::bf16;
-  if (array.type.sizes != expected.sizes || array.type.dtype != expected.dtype) return array;
-  io::Array laid_out = io::with_strides(array, expected.strides);
-  const io::Array a = io::contiguous(array), b = io::contiguous(laid_out);
-  if (std::memcmp(a.data, b.data, static_cast<size_t>(a.type.span_bytes())) != 0)
-    throw PrecompileError(what + " was captured as an expanded view, " + ir::to_string(expected) +
-                          ", and the given values are not such a view");
-  return laid_out;
-}
-
-// The weights by name, as the un-interned entries that the artifact checks.
-class Weights {
- public:
-  Weights(const artifact::Signature& s, const std::string& path) {
-    std::map<std::string, io::Array> stored;
-    if (!path.empty())
-      for (auto& named : io::read_safetensors(path)) stored.emplace(named.name, std::move(named.array));
-    for (const auto* list : {&s.params, &s.buffers})
-      for (const artifact::TensorMeta& meta : *list) {
-        const auto found = stored.find(meta.name);
-        const std::string what = source_text(s, static_cast<int>(tensors_.size()));
-        if (found == stored.end()) throw PrecompileError(missing(meta.name, what, path, stored));
-        tensors_.push_back({meta.name, in_layout(found->second, meta.type, what)});
-        types_.push_back(&meta);
-      }
-    for (const artifact::ModuleSlot& slot : s.slots) {
-      precast_named entry{slot.name.c_str(), slot.module, slot.is_buffer,
-                          to_tensor(tensors_.at(static_cast<size_t>(slot.tensor)).array)};
-      entry.tensor.identity = &tensors_[static_cast<size_t>(slot.tensor)];  // tied slots share it
-      if (types_[static_cast<size_t>(slot.tensor)]->requires_grad) entry.tensor.flags |= PRECAST_REQUIRES_GRAD;
-      entries_.push_back(entry);
-    }
-  }
-
-  const std::vector<precast_named>& entries() const { return entries_; }
-  const std::vector<io::NamedArray>& tensors() const { return tensors_; }
-
- private:
-  static std::string missing(const std::string& name, const std::string& what, const std::string& path,
-                             const std::map<std::string, io::Array>& stored) {
-    if (path.empty())
-      return "the artifact needs weights: " + what + "; give --weights FILE (made by `precast weights`)";
-    std::string message = path + " has no tensor '" + name + "', which the artifact needs as " + what;
-    for (const auto& [key, array] : stored)
-      if (key.size() > name.size() && key.ends_with("." + name))
-        return message + "; it has '" + key + "': save the weights with --submodule " +
-               key.substr(0, key.size() - name.size() - 1);
-    return message;
-  }
-
-  std::vector<io::NamedArray> tensors_;  // params then buffers
-  std::vector<const artifact::TensorMeta*> types_;
-  std::vector<precast_named> entries_;
-};
-
 // All leaves of the call: the user's tensors, and numbers and strings as the artifact fixes them.
 std::vector<io::Input> complete_inputs(const artifact::Signature& s, const Options& o) {
   std::vector<io::Input> given = parse_inputs(o.inputs, o.seed);
@@ -140,7 +83,7 @@ std::vector<io::Input> complete_inputs(const artifact::Signature& s, const Optio
     }
     inputs.push_back(std::move(given[next++]));
     if (is_tensor && inputs.back().array)
-      inputs.back().array = in_layout(*inputs.back().array, leaf.tensor.type, leaf.where);
+      inputs.back().array = runtime::in_layout(*inputs.back().array, leaf.tensor.type, leaf.where);
   }
   return inputs;
 }
@@ -211,7 +154,7 @@ void write_results(const Model& m, const fs::path& dir) {
 }
 
 void write_effects(const Model& m, const artifact::Signature& s, const std::vector<io::Input>& inputs,
-                   const Weights& weights, const Options& o) {
+                   const runtime::Weights& weights, const Options& o) {
   const auto n_bound = static_cast<int>(s.params.size() + s.buffers.size());
   int written_weights = 0;
   for (const artifact::WriteBack& write : s.writes) {
@@ -250,7 +193,7 @@ void write_effects(const Model& m, const artifact::Signature& s, const std::vect
 void run(const Options& o) {
   const Pair pair = read_pair(o.artifact, "");
   const artifact::Signature& s = pair.text.metadata.signature;
-  const Weights weights(s, o.weights);
+  const runtime::Weights weights(s, o.weights);
   const std::vector<io::Input> inputs = complete_inputs(s, o);
   const std::vector<precast_leaf> leaves = to_leaves(inputs);
   const HostOps host_ops(pair);

@@ -6,6 +6,7 @@
 
 #include "runtime/artifact.h"
 #include "runtime/standalone_host.h"
+#include "runtime/weights.h"
 #include "util/errors.h"
 #include "util/warn.h"
 
@@ -23,6 +24,7 @@ struct precast_binding {
   const precast_host_ops* ops = nullptr;
   std::vector<precast_tensor> bound;
   std::vector<std::vector<precast_i64>> dims;  // copies of sizes and strides
+  std::unique_ptr<runtime::Weights> weights;   // of precast_bind_file
 };
 
 struct precast_outputs {
@@ -106,6 +108,25 @@ precast_leaf leaf_of(const Result& r, const std::vector<precast_tensor>& outputs
   return leaf;
 }
 
+std::unique_ptr<precast_binding> bound(const precast_model& model, const precast_named* entries, int n_entries) {
+  const runtime::Artifact& artifact = *model.artifact;
+  const runtime::StandaloneHost host(artifact.metadata());
+  std::vector<int> slot_of(static_cast<size_t>(artifact.spec().n_params + artifact.spec().n_buffers) + 1);
+  host.check(artifact.check_modules(host.host(), entries, n_entries, slot_of.data()));
+  slot_of.pop_back();
+  auto made = std::make_unique<precast_binding>();
+  made->artifact = model.artifact;
+  made->ops = model.ops;
+  made->dims.reserve(2 * slot_of.size());
+  for (const int slot : slot_of) {
+    precast_tensor t = entries[slot].tensor;
+    t.sizes = made->dims.emplace_back(t.sizes, t.sizes + t.ndim).data();
+    t.strides = made->dims.emplace_back(t.strides, t.strides + t.ndim).data();
+    made->bound.push_back(t);
+  }
+  return made;
+}
+
 }  // namespace
 
 extern "C" {
@@ -142,22 +163,25 @@ const precast_leaf_spec* precast_expected_leaf(const precast_model* model, int i
 int precast_bind(const precast_model* model, const precast_named* entries, int n_entries, precast_binding** binding) {
   return guarded([&] {
     *binding = nullptr;
-    const runtime::Artifact& artifact = *model->artifact;
-    const runtime::StandaloneHost host(artifact.metadata());
-    std::vector<int> slot_of(static_cast<size_t>(artifact.spec().n_params + artifact.spec().n_buffers) + 1);
-    host.check(artifact.check_modules(host.host(), entries, n_entries, slot_of.data()));
-    slot_of.pop_back();
-    auto made = std::make_unique<precast_binding>();
-    made->artifact = model->artifact;
-    made->ops = model->ops;
-    made->dims.reserve(2 * slot_of.size());
-    for (const int slot : slot_of) {
-      precast_tensor t = entries[slot].tensor;
-      t.sizes = made->dims.emplace_back(t.sizes, t.sizes + t.ndim).data();
-      t.strides = made->dims.emplace_back(t.strides, t.strides + t.ndim).data();
-      made->bound.push_back(t);
-    }
+    *binding = bound(*model, entries, n_entries).release();
+  });
+}
+
+int precast_bind_file(const precast_model* model, const char* weights_path, precast_binding** binding) {
+  return guarded([&] {
+    *binding = nullptr;
+    auto weights = std::make_unique<runtime::Weights>(model->artifact->signature(), weights_path ? weights_path : "");
+    auto made = bound(*model, weights->entries().data(), static_cast<int>(weights->entries().size()));
+    made->weights = std::move(weights);
     *binding = made.release();
+  });
+}
+
+int precast_save_weights(const precast_binding* binding, const char* path) {
+  return guarded([&] {
+    if (!binding->weights)
+      throw PrecompileError("the weights of this binding are the caller's: precast_bind_file owns them");
+    io::write_safetensors(path, binding->weights->tensors(), {{"format", "pt"}});
   });
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("failures: run refuses by name what does not fit") {
       {with(6, "f32[2,7]"), "argument 1"},
       {with(6, "f64[2,6]"), "argument 1"},
       {with(6, in("text.npy")), "not a readable .npy file"},
-      {without_weights, "the artifact needs weights: parameter 'weight'; give --weights FILE"},
+      {without_weights, "the artifact needs weights: parameter 'weight'; give a .safetensors file"},
       {without_input,
        "the artifact takes 1 tensor, and 0 inputs were given; expected:\n  --input 'f32[2,6]'    (argument 1)"},
       {two_inputs, "the artifact takes 1 tensor, and 2 inputs were given"},

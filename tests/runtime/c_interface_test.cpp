@@ -8,6 +8,7 @@
 #include "../scratch.h"
 #include "artifact/build.h"
 #include "artifact/embedded.h"
+#include "io/safetensors.h"
 #include "precast/runtime.h"
 #include "util/process.h"
 
@@ -199,4 +200,51 @@ TEST_CASE("an artifact that is part of the program is used through its entry") {
   ::dlclose(library);
   CHECK(precast_link([]() -> const precast_artifact* { return nullptr; }, &model) == PRECAST_CONTRACT);
   CHECK(std::string(precast_last_error()).find("has no section for this processor") != std::string::npos);
+}
+
+TEST_CASE("weights come from a file, change in memory, and are saved by name") {
+  const Scratch scratch;
+  const PairBytes pair = rich_pair();
+  const std::string cpp = (scratch.path / "m.cpp").string(), cache = (scratch.path / "m.cache").string();
+  const std::string file = (scratch.path / "w.safetensors").string(), saved = (scratch.path / "s.safetensors").string();
+  write_pair(cpp, cache, pair.code, pair.cache);
+  precast_model* model = nullptr;
+  REQUIRE(precast_load(cpp.c_str(), cache.c_str(), &model) == PRECAST_OK);
+
+  precast_binding* binding = nullptr;
+  CHECK(precast_bind_file(model, nullptr, &binding) == PRECAST_CONTRACT);
+  CHECK(std::string(precast_last_error()).find("the artifact needs weights: parameter 'weight'") == 0);
+  CHECK(precast_bind_file(model, file.c_str(), &binding) == PRECAST_CONTRACT);
+  CHECK(std::string(precast_last_error()).find(file) != std::string::npos);
+  io::Array weight = io::allocate(ir::contiguous(ir::Dtype::f32, {8})), count = io::allocate(weight.type);
+  for (int i = 0; i < 8; ++i) reinterpret_cast<float*>(weight.data)[i] = static_cast<float>(i);
+  io::write_safetensors(file, {{"weight", weight}});
+  CHECK(precast_bind_file(model, file.c_str(), &binding) == PRECAST_CONTRACT);
+  CHECK(std::string(precast_last_error()) ==
+        file + " has no tensor 'count', which the artifact needs as buffer 'count'");
+  CHECK(binding == nullptr);
+  io::write_safetensors(file, {{"count", count}, {"weight", weight}});
+  REQUIRE(precast_bind_file(model, file.c_str(), &binding) == PRECAST_OK);
+
+  Weights x;
+  precast_leaf leaf{};
+  leaf.kind = PRECAST_TENSOR, leaf.t = x.tensor(x.weight);
+  precast_outputs* out = nullptr;
+  REQUIRE(precast_call_model(binding, &leaf, 1, nullptr, &out) == PRECAST_OK);
+  CHECK(floats(precast_output(out, 2))[3] == 3);
+  precast_free_outputs(out);
+  REQUIRE(precast_save_weights(binding, saved.c_str()) == PRECAST_OK);
+  for (const auto& [name, array] : io::read_safetensors(saved)) {
+    CAPTURE(name);
+    CHECK(reinterpret_cast<const float*>(array.data)[2] == (name == "weight" ? 2 : 7));
+  }
+  CHECK(reinterpret_cast<const float*>(io::read_safetensors(file)[0].array.data)[2] == 0);
+  precast_free_binding(binding);
+
+  precast_named entries[] = {
+      {"weight", 0, 0, x.tensor(x.weight)}, {"tied", 0, 0, x.tensor(x.weight)}, {"count", 0, 1, x.tensor(x.count)}};
+  REQUIRE(precast_bind(model, entries, 3, &binding) == PRECAST_OK);
+  CHECK(precast_save_weights(binding, saved.c_str()) == PRECAST_CONTRACT);
+  precast_free_binding(binding);
+  precast_free_model(model);
 }
