@@ -33,7 +33,7 @@ int main() {
   const precast_i64 five = 5, three = 3;
   const precast_leaf arguments[] = {tensor(x, &five), tensor(c, &three)};
 
-  precast_model* model;
+  precast_runnable* model;
   precast_binding* weights;
   precast_outputs* outputs;
   if (precast_link(polynomial, &model) || precast_bind(model, nullptr, 0, &weights) ||
@@ -48,6 +48,6 @@ int main() {
   }
   precast_free_outputs(outputs);
   precast_free_binding(weights);
-  precast_free_model(model);
+  precast_free_runnable(model);
   return wrong;
 }

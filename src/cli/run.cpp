@@ -114,13 +114,13 @@ class HostOps {
 };
 
 struct Model {
-  precast_model* model = nullptr;
+  precast_runnable* model = nullptr;
   precast_binding* binding = nullptr;
   precast_outputs* outputs = nullptr;
   ~Model() {
     precast_free_outputs(outputs);
     precast_free_binding(binding);
-    precast_free_model(model);
+    precast_free_runnable(model);
   }
 };
 

@@ -13,7 +13,7 @@
 using namespace precast;
 using artifact::Result;
 
-struct precast_model {
+struct precast_runnable {
   runtime::ArtifactPtr artifact;
   const precast_host_ops* ops = nullptr;
   std::string metadata;
@@ -54,7 +54,7 @@ int guarded(const F& body) {
 }
 
 // Host ops need LibTorch: better to say so at load than at the first call.
-precast_model* made(runtime::ArtifactPtr artifact, const precast_host_ops* ops) {
+precast_runnable* made(runtime::ArtifactPtr artifact, const precast_host_ops* ops) {
   const artifact::Metadata& m = artifact->metadata();
   if (!ops && artifact->mode() == runtime::Mode::graph)
     throw PrecompileError("the artifact has no kernels (backend=\"" + m.signature.backend +
@@ -62,7 +62,7 @@ precast_model* made(runtime::ArtifactPtr artifact, const precast_host_ops* ops) 
   if (!ops && !m.host_ops.empty())
     throw PrecompileError("the artifact needs LibTorch for " + std::to_string(m.host_ops.size()) + " host ops, first " +
                           m.host_ops[0].op + " (" + m.host_ops[0].why + "). `precast info` lists them.");
-  return new precast_model{artifact, ops, artifact::to_json(m)};
+  return new precast_runnable{artifact, ops, artifact::to_json(m)};
 }
 
 // The tensors that the caller passes: module tensors, then user tensors.
@@ -108,7 +108,7 @@ precast_leaf leaf_of(const Result& r, const std::vector<precast_tensor>& outputs
   return leaf;
 }
 
-std::unique_ptr<precast_binding> bound(const precast_model& model, const precast_named* entries, int n_entries) {
+std::unique_ptr<precast_binding> bound(const precast_runnable& model, const precast_named* entries, int n_entries) {
   const runtime::Artifact& artifact = *model.artifact;
   const runtime::StandaloneHost host(artifact.metadata());
   std::vector<int> slot_of(static_cast<size_t>(artifact.spec().n_params + artifact.spec().n_buffers) + 1);
@@ -131,12 +131,12 @@ std::unique_ptr<precast_binding> bound(const precast_model& model, const precast
 
 extern "C" {
 
-int precast_load(const char* artifact_path, const char* cache_path, precast_model** model) {
+int precast_load(const char* artifact_path, const char* cache_path, precast_runnable** model) {
   return precast_load_with(artifact_path, cache_path, nullptr, model);
 }
 
 int precast_load_with(const char* artifact_path, const char* cache_path, const precast_host_ops* ops,
-                      precast_model** model) {
+                      precast_runnable** model) {
   return guarded([&] {
     *model = nullptr;
     runtime::LoadOptions options;
@@ -145,29 +145,30 @@ int precast_load_with(const char* artifact_path, const char* cache_path, const p
   });
 }
 
-int precast_link(precast_entry entry, precast_model** model) {
+int precast_link(precast_entry entry, precast_runnable** model) {
   return guarded([&] {
     *model = nullptr;
     *model = made(runtime::link(entry), nullptr);
   });
 }
 
-void precast_free_model(precast_model* model) { delete model; }
-const char* precast_metadata(const precast_model* model) { return model->metadata.c_str(); }
-int precast_num_leaves(const precast_model* model) { return model->artifact->spec().n_leaves; }
+void precast_free_runnable(precast_runnable* model) { delete model; }
+const char* precast_metadata(const precast_runnable* model) { return model->metadata.c_str(); }
+int precast_num_leaves(const precast_runnable* model) { return model->artifact->spec().n_leaves; }
 
-const precast_leaf_spec* precast_expected_leaf(const precast_model* model, int i) {
+const precast_leaf_spec* precast_expected_leaf(const precast_runnable* model, int i) {
   return i >= 0 && i < model->artifact->spec().n_leaves ? &model->artifact->spec().leaves[i] : nullptr;
 }
 
-int precast_bind(const precast_model* model, const precast_named* entries, int n_entries, precast_binding** binding) {
+int precast_bind(const precast_runnable* model, const precast_named* entries, int n_entries,
+                 precast_binding** binding) {
   return guarded([&] {
     *binding = nullptr;
     *binding = bound(*model, entries, n_entries).release();
   });
 }
 
-int precast_bind_file(const precast_model* model, const char* weights_path, precast_binding** binding) {
+int precast_bind_file(const precast_runnable* model, const char* weights_path, precast_binding** binding) {
   return guarded([&] {
     *binding = nullptr;
     auto weights = std::make_unique<runtime::Weights>(model->artifact->signature(), weights_path ? weights_path : "");

@@ -46,7 +46,7 @@ TEST_CASE("a program without LibTorch loads a pair, binds weights, calls, and re
   const std::string cpp = (scratch.path / "m.cpp").string(), cache = (scratch.path / "m.cache").string();
   write_pair(cpp, cache, pair.code, pair.cache);
 
-  precast_model* model = nullptr;
+  precast_runnable* model = nullptr;
   REQUIRE(precast_load(cpp.c_str(), cache.c_str(), &model) == PRECAST_OK);
   CHECK(std::string(precast_metadata(model)).find("\"PARAM_NAMES\"") != std::string::npos);
   REQUIRE(precast_num_leaves(model) == 1);
@@ -64,7 +64,7 @@ TEST_CASE("a program without LibTorch loads a pair, binds weights, calls, and re
     REQUIRE(precast_bind(model, entries, 3, &binding) == PRECAST_OK);
     CHECK(std::string(precast_last_error()).empty());
   }
-  precast_free_model(model);  // the binding keeps what it needs
+  precast_free_runnable(model);  // the binding keeps what it needs
 
   Weights x;
   precast_leaf leaf{};
@@ -103,7 +103,7 @@ TEST_CASE("what needs LibTorch is refused when it is loaded") {
   const std::string cpp = (scratch.path / "m.cpp").string(), cache = (scratch.path / "m.cache").string();
   const auto refusal = [&](const PairBytes& pair) {
     write_pair(cpp, cache, pair.code, pair.cache);
-    precast_model* model = nullptr;
+    precast_runnable* model = nullptr;
     CHECK(precast_load(cpp.c_str(), cache.c_str(), &model) == PRECAST_CONTRACT);
     CHECK(model == nullptr);
     return std::string(precast_last_error());
@@ -117,7 +117,7 @@ TEST_CASE("what needs LibTorch is refused when it is loaded") {
   s.emitted.host_ops = {{"aten::sort", "no lowering rule", s.graph}};
   CHECK(refusal(build_pair(s.signature, s.graph, &s.emitted, {})) ==
         "the artifact needs LibTorch for 1 host ops, first aten::sort (no lowering rule). `precast info` lists them.");
-  precast_model* model = nullptr;
+  precast_runnable* model = nullptr;
   CHECK(precast_load("/nowhere/m.cpp", "/nowhere/m.cache", &model) == PRECAST_CONTRACT);
   CHECK(std::string(precast_last_error()).find("cannot read the artifact /nowhere/m.cpp: No such file") == 0);
 }
@@ -130,11 +130,11 @@ TEST_CASE("warnings go to the sink of the program") {
   std::string heard;
   precast_on_warning([](const char* message, void* context) { *static_cast<std::string*>(context) += message; },
                      &heard);
-  precast_model* model = nullptr;
+  precast_runnable* model = nullptr;
   CHECK(precast_load((scratch.path / "m.cpp").c_str(), (scratch.path / "m.cache").c_str(), &model) == PRECAST_OK);
   precast_on_warning(nullptr, nullptr);
   CHECK(heard.find("m.cache is not used (format: ") != std::string::npos);
-  precast_free_model(model);
+  precast_free_runnable(model);
 }
 
 TEST_CASE("two artifacts link into one program with their own symbols") {
@@ -193,10 +193,10 @@ TEST_CASE("an artifact that is part of the program is used through its entry") {
           0);
   void* library = ::dlopen(shared.c_str(), RTLD_NOW);
   REQUIRE(library != nullptr);
-  precast_model* model = nullptr;
+  precast_runnable* model = nullptr;
   REQUIRE(precast_link(reinterpret_cast<precast_entry>(::dlsym(library, "precast_model")), &model) == PRECAST_OK);
   CHECK(precast_num_leaves(model) == 1);
-  precast_free_model(model);
+  precast_free_runnable(model);
   ::dlclose(library);
   CHECK(precast_link([]() -> const precast_artifact* { return nullptr; }, &model) == PRECAST_CONTRACT);
   CHECK(std::string(precast_last_error()).find("has no section for this processor") != std::string::npos);
@@ -208,7 +208,7 @@ TEST_CASE("weights come from a file, change in memory, and are saved by name") {
   const std::string cpp = (scratch.path / "m.cpp").string(), cache = (scratch.path / "m.cache").string();
   const std::string file = (scratch.path / "w.safetensors").string(), saved = (scratch.path / "s.safetensors").string();
   write_pair(cpp, cache, pair.code, pair.cache);
-  precast_model* model = nullptr;
+  precast_runnable* model = nullptr;
   REQUIRE(precast_load(cpp.c_str(), cache.c_str(), &model) == PRECAST_OK);
 
   precast_binding* binding = nullptr;
@@ -246,5 +246,5 @@ TEST_CASE("weights come from a file, change in memory, and are saved by name") {
   REQUIRE(precast_bind(model, entries, 3, &binding) == PRECAST_OK);
   CHECK(precast_save_weights(binding, saved.c_str()) == PRECAST_CONTRACT);
   precast_free_binding(binding);
-  precast_free_model(model);
+  precast_free_runnable(model);
 }
