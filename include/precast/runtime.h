@@ -54,7 +54,13 @@ int precast_bind(const precast_runnable* model, const precast_named* entries, in
 /** The same with weights from a .safetensors file (`precast weights` writes one). The binding owns their memory: calls
  * that write to weights change that memory, not the file. NULL or an empty path is for artifacts without weights. */
 int precast_bind_file(const precast_runnable* model, const char* weights_path, precast_binding** binding);
-/** Writes the weights of precast_bind_file, as they are now, to a .safetensors file. */
+/** The same with zeros, for a program that fills them in itself (through precast_weight) before it calls. */
+int precast_bind_zeros(const precast_runnable* model, precast_binding** binding);
+/** The weights of precast_bind_file or precast_bind_zeros: parameters, then buffers, each once, by the names that
+ * artifacts use. NULL where `i` is none of them, or the weights are the caller's (precast_bind). */
+int precast_num_weights(const precast_binding* binding);
+const precast_named* precast_weight(const precast_binding* binding, int i);
+/** Writes these weights, as they are now, to a .safetensors file. */
 int precast_save_weights(const precast_binding* binding, const char* path);
 void precast_free_binding(precast_binding* binding);
 

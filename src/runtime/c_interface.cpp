@@ -127,6 +127,13 @@ std::unique_ptr<precast_binding> bound(const precast_runnable& model, const prec
   return made;
 }
 
+std::unique_ptr<precast_binding> owning(const precast_runnable& model, runtime::Weights of) {
+  auto weights = std::make_unique<runtime::Weights>(std::move(of));
+  auto made = bound(model, weights->entries().data(), static_cast<int>(weights->entries().size()));
+  made->weights = std::move(weights);
+  return made;
+}
+
 }  // namespace
 
 extern "C" {
@@ -171,17 +178,30 @@ int precast_bind(const precast_runnable* model, const precast_named* entries, in
 int precast_bind_file(const precast_runnable* model, const char* weights_path, precast_binding** binding) {
   return guarded([&] {
     *binding = nullptr;
-    auto weights = std::make_unique<runtime::Weights>(model->artifact->signature(), weights_path ? weights_path : "");
-    auto made = bound(*model, weights->entries().data(), static_cast<int>(weights->entries().size()));
-    made->weights = std::move(weights);
-    *binding = made.release();
+    *binding = owning(*model, {model->artifact->signature(), weights_path ? weights_path : ""}).release();
   });
+}
+
+int precast_bind_zeros(const precast_runnable* model, precast_binding** binding) {
+  return guarded([&] {
+    *binding = nullptr;
+    *binding = owning(*model, runtime::Weights::zeros(model->artifact->signature())).release();
+  });
+}
+
+int precast_num_weights(const precast_binding* binding) {
+  return binding->weights ? static_cast<int>(binding->weights->tensors().size()) : 0;
+}
+
+const precast_named* precast_weight(const precast_binding* binding, int i) {
+  return i >= 0 && i < precast_num_weights(binding) ? &binding->weights->weight(static_cast<size_t>(i)) : nullptr;
 }
 
 int precast_save_weights(const precast_binding* binding, const char* path) {
   return guarded([&] {
     if (!binding->weights)
-      throw PrecompileError("the weights of this binding are the caller's: precast_bind_file owns them");
+      throw PrecompileError(
+          "the weights of this binding are the caller's: precast_bind_file and precast_bind_zeros own theirs");
     io::write_safetensors(path, binding->weights->tensors(), {{"format", "pt"}});
   });
 }

@@ -1,6 +1,7 @@
 // Weights of an artifact from a .safetensors file, in the layouts and order that its checks expect.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,14 +23,23 @@ class Weights {
  public:
   /// An empty path is a file without tensors. Throws PrecompileError when one is missing, or the file is malformed.
   Weights(const artifact::Signature&, const std::filesystem::path&);
+  /// All zeros.
+  static Weights zeros(const artifact::Signature&);
 
   /// What precast_bind takes: all modules' entries, tied ones repeated.
   const std::vector<precast_named>& entries() const { return entries_; }
   /// Parameters, then buffers.
   const std::vector<io::NamedArray>& tensors() const { return tensors_; }
 
+  /// tensors() as an artifact sees them; the module is that of the first entry.
+  const precast_named& weight(size_t i) const { return entries_[first_entry_[i]]; }
+
  private:
+  using Find = std::function<io::Array(const artifact::TensorMeta&, const std::string& what)>;
+  Weights(const artifact::Signature&, const Find&);
+
   std::vector<io::NamedArray> tensors_;
+  std::vector<size_t> first_entry_;
   std::vector<precast_named> entries_;
 };
 

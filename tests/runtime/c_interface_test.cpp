@@ -245,6 +245,19 @@ TEST_CASE("weights come from a file, change in memory, and are saved by name") {
       {"weight", 0, 0, x.tensor(x.weight)}, {"tied", 0, 0, x.tensor(x.weight)}, {"count", 0, 1, x.tensor(x.count)}};
   REQUIRE(precast_bind(model, entries, 3, &binding) == PRECAST_OK);
   CHECK(precast_save_weights(binding, saved.c_str()) == PRECAST_CONTRACT);
+  CHECK(precast_num_weights(binding) == 0);
+  precast_free_binding(binding);
+
+  REQUIRE(precast_bind_zeros(model, &binding) == PRECAST_OK);
+  REQUIRE(precast_num_weights(binding) == 2);
+  CHECK(precast_weight(binding, 2) == nullptr);
+  CHECK(std::string(precast_weight(binding, 0)->name) == "weight");
+  CHECK(std::string(precast_weight(binding, 1)->name) == "count");
+  static_cast<float*>(precast_weight(binding, 0)->tensor.data)[0] = 5;
+  REQUIRE(precast_call_model(binding, &leaf, 1, nullptr, &out) == PRECAST_OK);
+  CHECK(floats(precast_output(out, 0))[0] == 6);
+  CHECK(floats(precast_output(out, 0))[1] == 1);
+  precast_free_outputs(out);
   precast_free_binding(binding);
   precast_free_runnable(model);
 }
