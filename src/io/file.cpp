@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -50,15 +51,27 @@ MappedFile map_file(const std::filesystem::path& path) {
 }
 
 void write_file(const std::filesystem::path& path, const std::vector<std::span<const std::byte>>& pieces) {
-  std::string temporary = path.string() + ".XXXXXX";
-  Descriptor file{::mkostemp(temporary.data(), O_CLOEXEC)};
+  std::error_code ignored;
+  std::filesystem::path target = path;  // what a link points to is replaced, not the link
+  if (std::filesystem::is_symlink(path, ignored) && std::filesystem::exists(path, ignored))
+    target = std::filesystem::canonical(path, ignored);
+  struct stat old{};
+  const bool replaces = ::stat(target.c_str(), &old) == 0;
+  if (replaces && S_ISDIR(old.st_mode)) fail(path, "cannot be written", EISDIR);
+  if (replaces && !S_ISREG(old.st_mode))
+    throw PrecompileError(path.string() + ": cannot be written: it is not a regular file");
+  static std::atomic<unsigned> counter{0};
+  const std::string fresh =
+      target.string() + "." + std::to_string(::getpid()) + "." + std::to_string(counter++) + ".new";
+  Descriptor file{::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
   if (file.fd < 0) fail(path, "cannot be created", errno);
   try {
     for (const auto& piece : pieces) write_all(file.fd, piece, path);
-    if (::fchmod(file.fd, 0644) != 0 || ::fsync(file.fd) != 0) fail(path, "cannot be written", errno);
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be put in place", errno);
+    if (replaces && ::fchmod(file.fd, old.st_mode & 07777) != 0) fail(path, "cannot be written", errno);
+    if (::fsync(file.fd) != 0) fail(path, "cannot be written", errno);
+    if (::rename(fresh.c_str(), target.c_str()) != 0) fail(path, "cannot be put in place", errno);
   } catch (...) {
-    ::unlink(temporary.c_str());
+    ::unlink(fresh.c_str());
     throw;
   }
 }

@@ -16,7 +16,8 @@ struct MappedFile {
 /// Throws PrecompileError "<path>: cannot be opened: <reason>".
 MappedFile map_file(const std::filesystem::path& path);
 
-/// Writes the pieces in order to a temporary file beside `path` and renames it. Throws PrecompileError;
+/// Writes the pieces in order to a temporary file beside `path` and renames it: mode and links stay as they were, a new
+/// file gets what the umask leaves. Throws PrecompileError, also when `path` is there and no regular file;
 /// what stood at `path` before is then untouched.
 void write_file(const std::filesystem::path& path, const std::vector<std::span<const std::byte>>& pieces);
 

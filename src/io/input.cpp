@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <numbers>
 #include <stdexcept>
 
@@ -64,35 +65,42 @@ void store_as(std::byte* at, double value) {
   std::memcpy(at, &converted, sizeof converted);
 }
 
-// How each dtype keeps a number; a complex one gets it as its real part.
+// How each dtype keeps a number, and the whole numbers that it has; a complex one gets it as its real part.
 struct Storage {
   ir::Dtype dtype;
+  std::string_view long_name;
   void (*store)(std::byte* at, double value);
+  double low = -HUGE_VAL, end = HUGE_VAL;  // low <= x < end
 };
+template <class T>
+constexpr Storage integer(ir::Dtype dtype, std::string_view name) {
+  const double half = static_cast<double>(T{1} << (std::numeric_limits<T>::digits - 1));  // max + 1 is a power of 2
+  return {dtype, name, store_as<T>, static_cast<double>(std::numeric_limits<T>::min()), 2 * half};
+}
 constexpr Storage kStorage[] = {
-    {ir::Dtype::b8, [](std::byte* at, double v) { *at = std::byte{v != 0}; }},
-    {ir::Dtype::u8, store_as<uint8_t>},
-    {ir::Dtype::i8, store_as<int8_t>},
-    {ir::Dtype::u16, store_as<uint16_t>},
-    {ir::Dtype::i16, store_as<int16_t>},
-    {ir::Dtype::u32, store_as<uint32_t>},
-    {ir::Dtype::i32, store_as<int32_t>},
-    {ir::Dtype::u64, store_as<uint64_t>},
-    {ir::Dtype::i64, store_as<int64_t>},
-    {ir::Dtype::f32, store_as<float>},
-    {ir::Dtype::f64, store_as<double>},
-    {ir::Dtype::f16,
+    {ir::Dtype::b8, "bool", [](std::byte* at, double v) { *at = std::byte{v != 0}; }},
+    integer<uint8_t>(ir::Dtype::u8, "uint8"),
+    integer<int8_t>(ir::Dtype::i8, "int8"),
+    integer<uint16_t>(ir::Dtype::u16, "uint16"),
+    integer<int16_t>(ir::Dtype::i16, "int16"),
+    integer<uint32_t>(ir::Dtype::u32, "uint32"),
+    integer<int32_t>(ir::Dtype::i32, "int32"),
+    integer<uint64_t>(ir::Dtype::u64, "uint64"),
+    integer<int64_t>(ir::Dtype::i64, "int64"),
+    {ir::Dtype::f32, "float32", store_as<float>},
+    {ir::Dtype::f64, "float64", store_as<double>},
+    {ir::Dtype::f16, "float16",
      [](std::byte* at, double v) {
        const uint16_t bits = to_f16(static_cast<float>(v));
        std::memcpy(at, &bits, 2);
      }},
-    {ir::Dtype::bf16,
+    {ir::Dtype::bf16, "bfloat16",
      [](std::byte* at, double v) {
        const uint16_t bits = to_bf16(static_cast<float>(v));
        std::memcpy(at, &bits, 2);
      }},
-    {ir::Dtype::c64, store_as<float>},
-    {ir::Dtype::c128, store_as<double>},
+    {ir::Dtype::c64, "complex64", store_as<float>},
+    {ir::Dtype::c128, "complex128", store_as<double>},
 };
 
 struct Range {
@@ -106,53 +114,80 @@ std::optional<Range> range(std::string_view text) {
   return Range{*low, *high};
 }
 
-// The value of element i under `fill`, or nothing if there is no such fill.
-std::function<double(uint64_t)> values(ir::Dtype dtype, std::string_view fill, uint64_t seed) {
-  const bool real = ir::is_float(dtype) || ir::is_complex(dtype);
-  if (fill.empty()) fill = real ? "randn" : "zeros";
-  if (fill == "zeros") return [](uint64_t) { return 0.0; };
-  if (fill == "ones") return [](uint64_t) { return 1.0; };
-  if (fill == "arange") return [](uint64_t i) { return static_cast<double>(i); };
-  if (fill == "randn" && real) return [seed](uint64_t i) { return normal(seed, i); };
-  if (const auto r = range(fill))
-    return [seed, real, r = *r](uint64_t i) {
-      const double x = r.low + (r.high - r.low) * uniform(seed, i);
-      return real ? x : std::floor(x);
-    };
+const Storage* storage_of(ir::Dtype dtype) {
+  for (const Storage& storage : kStorage)
+    if (storage.dtype == dtype) return &storage;
   return nullptr;
+}
+
+struct Fill {
+  std::function<double(uint64_t)> value;  // of element i; empty if there is no such fill
+  bool both_parts = false;                // of a complex number
+  double low = 0, end = 1;                // low <= value < end, for integers
+};
+Fill fill_named(ir::Dtype dtype, std::string_view how, int64_t numel, uint64_t seed) {
+  const bool real = ir::is_float(dtype) || ir::is_complex(dtype);
+  if (how.empty()) how = real ? "randn" : "zeros";
+  if (how == "zeros") return {[](uint64_t) { return 0.0; }};
+  if (how == "ones") return {[](uint64_t) { return 1.0; }};
+  if (how == "arange") return {[](uint64_t i) { return static_cast<double>(i); }, false, 0, static_cast<double>(numel)};
+  if (how == "randn" && real) return {[seed](uint64_t i) { return normal(seed, i); }, true};
+  if (const auto r = range(how))
+    return {[seed, real, r = *r](uint64_t i) {
+              const double x = r.low + (r.high - r.low) * uniform(seed, i);
+              const double below = std::min(x, std::nextafter(r.high, r.low));  // rounding may have reached the end
+              return real ? below : std::floor(below);
+            },
+            true, std::floor(r->low), r->high};
+  return {};
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
 }
 
 std::optional<std::vector<int64_t>> parse_sizes(std::string_view text) {
   std::vector<int64_t> sizes;
-  while (!text.empty()) {
+  while (!trimmed(text).empty()) {
     const size_t comma = text.find(',');
-    std::string_view part = text.substr(0, comma);
-    while (part.starts_with(' ')) part.remove_prefix(1);
-    const auto size = number<int64_t>(part);
+    const auto size = number<int64_t>(trimmed(text.substr(0, comma)));
     if (!size || *size < 0) return std::nullopt;
     sizes.push_back(*size);
     if (comma == std::string_view::npos) break;
     text.remove_prefix(comma + 1);
-    if (text.empty()) return std::nullopt;
+    if (trimmed(text).empty()) return std::nullopt;
   }
   return sizes;
 }
 
+const Storage* dtype_named(std::string_view name) {
+  if (const auto dtype = ir::dtype_from_name(name)) return storage_of(*dtype);
+  for (const Storage& storage : kStorage)
+    if (storage.long_name == name) return &storage;
+  return nullptr;
+}
+
 Array tensor(std::string_view text, uint64_t seed) {
   const size_t open = text.find('['), close = text.find(']', open);
-  const auto dtype = ir::dtype_from_name(text.substr(0, open));
-  if (!dtype)
+  const Storage* const storage = dtype_named(text.substr(0, open));
+  if (!storage)
     bad(text, "'" + std::string(text.substr(0, open)) + "' is no dtype (f32, f64, f16, bf16, i64, i32, u8, bool, ...)");
   if (close == std::string_view::npos) bad(text, "']' is missing");
   const auto sizes = parse_sizes(text.substr(open + 1, close - open - 1));
   if (!sizes) bad(text, "sizes must be whole numbers from 0, separated by commas");
-  if (!byte_count(*dtype, *sizes)) bad(text, "the sizes are too large");
+  if (!byte_count(storage->dtype, *sizes)) bad(text, "the sizes are too large");
   std::string_view how = text.substr(close + 1);
   if (!how.empty() && (how[0] != ':' || how.size() == 1)) bad(text, "expected ':' and a fill after ']'");
   if (!how.empty()) how.remove_prefix(1);
-  if (!values(*dtype, how, seed))
-    bad(text, "'" + std::string(how) + "' is no fill for " + std::string(ir::name(*dtype)));
-  Array array = allocate(ir::contiguous(*dtype, *sizes));
+  const ir::Type type = ir::contiguous(storage->dtype, *sizes);
+  const std::string name(ir::name(type.dtype));
+  const Fill f = fill_named(type.dtype, how, type.numel(), seed);
+  if (!f.value) bad(text, "'" + std::string(how) + "' is no fill for " + name);
+  if (f.low < storage->low || f.end > storage->end)
+    bad(text, "'" + std::string(how) + "' gives numbers that " + name + " does not hold");
+  Array array = allocate(type);
   fill(array, how, seed);
   return array;
 }
@@ -160,32 +195,33 @@ Array tensor(std::string_view text, uint64_t seed) {
 }  // namespace
 
 void fill(Array& array, std::string_view how, uint64_t seed) {
-  const auto value = values(array.type.dtype, how, seed);
-  if (!value) throw std::invalid_argument("'" + std::string(how) + "' is no fill");
-  for (const Storage& storage : kStorage) {
-    if (storage.dtype != array.type.dtype) continue;
-    const int item = ir::itemsize(storage.dtype);
-    for (int64_t i = 0, n = array.type.numel(); i < n; ++i)
-      storage.store(array.data + i * item, value(static_cast<uint64_t>(i)));
-    return;
-  }
-  throw std::invalid_argument("cannot fill a tensor of dtype " + std::string(ir::name(array.type.dtype)));
+  const ir::Type& type = array.type;
+  const Fill f = fill_named(type.dtype, how, type.numel(), seed);
+  const Storage* const storage = storage_of(type.dtype);
+  if (!f.value || !storage || f.low < storage->low || f.end > storage->end)
+    throw std::invalid_argument("'" + std::string(how) + "' is no fill for " + std::string(ir::name(type.dtype)));
+  const int parts = ir::is_complex(type.dtype) && f.both_parts ? 2 : 1, item = ir::itemsize(type.dtype) / parts;
+  for (int64_t i = 0, n = type.numel() * parts; i < n; ++i)
+    storage->store(array.data + i * item, f.value(static_cast<uint64_t>(i)));
 }
 
 Input parse_input(std::string_view text, uint64_t seed) {
   Input input{std::string(text), std::nullopt, {}};
-  if (text.find('[') != std::string_view::npos && text[0] != '"')
-    input.array = tensor(text, seed);
-  else if (text.ends_with(".npy"))
+  const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+  if (text.ends_with(".npy"))
     input.array = read_npy(text);
+  else if (text.find('[') != std::string_view::npos && !quoted)
+    input.array = tensor(text, seed);
   else if (text == "none")
     input.value = std::monostate{};
   else if (text == "true" || text == "false")
     input.value = text == "true";
-  else if (text.size() >= 2 && text.front() == '"' && text.back() == '"')
+  else if (quoted)
     input.value = std::string(text.substr(1, text.size() - 2));
   else if (const auto integer = number<int64_t>(text))
     input.value = *integer;
+  else if (!text.empty() && text.find_first_not_of("-0123456789") == std::string_view::npos)
+    bad(text, "it is no integer of 64 bits");
   else if (const auto real = number<double>(text))
     input.value = *real;
   else

@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 
 #include "io/npy.h"
@@ -45,6 +47,23 @@ TEST_CASE("input: fills") {
   CHECK(values<float>("f32[]:ones") == std::vector<float>{1});
   CHECK(values<float>("f32[0]").empty());
   CHECK(values<float>("f32[4]") == values<float>("f32[4]:randn"));
+  CHECK(values<float>("float32[ 2 , 2 ]:arange") == std::vector<float>{0, 1, 2, 3});
+  CHECK(values<uint8_t>("u8[256]:arange").back() == 255);
+}
+
+TEST_CASE("input: random complex numbers have both parts, others are real") {
+  const auto parts = [](const char* text) {
+    const Array array = *parse_input(text, 0).array;
+    std::vector<float> result(static_cast<size_t>(array.type.numel() * 2));
+    std::memcpy(result.data(), array.data, result.size() * sizeof(float));
+    return result;
+  };
+  for (const char* text : {"c64[20]", "complex64[20]:-1..1"}) {
+    const auto numbers = parts(text);
+    CHECK(std::count(numbers.begin(), numbers.end(), 0.f) == 0);
+    CHECK(std::set<float>(numbers.begin(), numbers.end()).size() == numbers.size());
+  }
+  CHECK(parts("c64[2]:ones") == std::vector<float>{1, 0, 1, 0});
 }
 
 TEST_CASE("input: random values follow the seed and keep to their range") {
@@ -79,6 +98,9 @@ TEST_CASE("input: files and plain values") {
   const std::string path = (dir.path / "x.npy").string();
   write_npy(path, *parse_input("i32[2]:arange", 0).array);
   CHECK(parse_input(path, 0).array->type == ir::contiguous(ir::Dtype::i32, {2}));
+  const std::string bracket = (dir.path / "x[1].npy").string();
+  write_npy(bracket, *parse_input("u8[3]", 0).array);
+  CHECK(parse_input(bracket, 0).array->type == ir::contiguous(ir::Dtype::u8, {3}));
   CHECK(parse_input("16000", 0).value == ir::Attr(int64_t{16000}));
   CHECK(parse_input("-0.5", 0).value == ir::Attr(-0.5));
   CHECK(parse_input("true", 0).value == ir::Attr(true));
@@ -100,6 +122,12 @@ TEST_CASE("input: what is not understood is named, with a way to write it") {
       {"i64[3]:randn", "'randn' is no fill for i64"},
       {"i64[3]:5..5", "is no fill"},
       {"f32[9999999999,9999999999]", "too large"},
+      {"u8[3]:0..300", "'0..300' gives numbers that u8 does not hold"},
+      {"u8[3]:-1..3", "u8 does not hold"},
+      {"i8[129]:arange", "i8 does not hold"},
+      {"i64[3]:0..1e19", "i64 does not hold"},
+      {"dtype<99>[3]", "is no dtype"},
+      {"99999999999999999999", "it is no integer of 64 bits"},
       {"hello", "not understood"},
       {"", "not understood"},
   };
