@@ -38,4 +38,7 @@ struct KernelText {
 KernelText kernel_text(loops::Kernel, loops::Program&, const std::set<loops::BufferId>& kept,
                        const std::set<loops::BufferId>& constants);
 
+/// The kernel of a step that is a routine.
+KernelText routine_text(const loops::Step&);
+
 }  // namespace precast::emit

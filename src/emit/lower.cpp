@@ -38,7 +38,7 @@ class Lower {
     for (size_t k = 0; k < kernels_.size(); ++k)
       add(std::move(kernels_[k]), !constant_kernel_.empty() && constant_kernel_[k]);
     place_buffers();
-    out_.preamble = std::string(preamble()) + std::string(kSupport);
+    out_.preamble = std::string(preamble()) + std::string(kSupport) + routine_preamble(routines_);
     write_parts();
     write_run();
     out_.host_ops = std::move(lowering_.host_ops);
@@ -98,8 +98,10 @@ class Lower {
     constant_kernel_.assign(kernels_.size(), true);
     std::map<BufferId, std::vector<size_t>> writers;
     for (size_t k = 0; k < kernels_.size(); ++k)
-      for (const Step& s : kernels_[k].steps)
+      for (const Step& s : kernels_[k].steps) {
         if (s.buffer >= 0) writers[s.buffer].push_back(k);
+        for (const BufferId b : s.results) writers[b].push_back(k);
+      }
     for (bool again = true; again;) {
       again = false;
       const auto constant = [&](BufferId b) {
@@ -113,7 +115,8 @@ class Lower {
         if (!constant_kernel_[k]) continue;
         bool ok = true;
         for (const Step& s : kernels_[k].steps) {
-          ok &= s.kind != Step::Kind::host && buffer(s.buffer).place == Buffer::Place::arena && constant(s.buffer);
+          ok &= s.kind != Step::Kind::host && s.kind != Step::Kind::routine &&
+                buffer(s.buffer).place == Buffer::Place::arena && constant(s.buffer);
           for (const loops::ExprId e : loops::loads(s, program_.exprs)) ok &= constant(program_.exprs[e].buffer);
         }
         if (!ok) constant_kernel_[k] = false, again = true;
@@ -169,6 +172,15 @@ class Lower {
     return {what, name};
   }
 
+  KernelText routine(const Step& s) {
+    routines_.insert(s.routine->function);
+    KernelText text = routine_text(s);
+    std::set<BufferId> touched(s.results.begin(), s.results.end());
+    for (const loops::HostOperand& o : s.operands) touched.insert(o.buffer);
+    for (const BufferId b : touched) text.bytes += static_cast<double>(buffer(b).bytes);
+    return text;
+  }
+
   void add(Kernel k, bool prepares) {
     Call call;
     if (k.steps[0].kind == Step::Kind::host) {
@@ -179,7 +191,7 @@ class Lower {
     }
     if (k.steps[0].kind == Step::Kind::alias) return;
     const auto [what, name] = describe(k);
-    KernelText text = kernel_text(std::move(k), program_, kept_, constants_);
+    KernelText text = k.steps[0].routine ? routine(k.steps[0]) : kernel_text(std::move(k), program_, kept_, constants_);
     if (text.packing) add_packing(*text.packing);
     call.function = function(text.text, name);
     call.name = functions_[static_cast<size_t>(call.function)].name;
@@ -384,6 +396,7 @@ class Lower {
   std::vector<Call> calls_;
   std::vector<Function> functions_;
   std::map<std::string, int> functions_by_text_;
+  std::set<std::string> routines_;
   std::vector<loops::Lifetime> lifetimes_;
   Emitted out_;
 };

@@ -1,5 +1,6 @@
 #include "emit/preamble.h"
 
+#include <algorithm>
 #include <string>
 
 namespace precast::emit {
@@ -21,7 +22,35 @@ constexpr std::string_view kPieces[] = {
 #include "emit/preamble/gemm.inc"
 };
 
+/// Stands in an artifact when one of the functions is called.
+struct RoutinePiece {
+  std::set<std::string_view> functions;
+  std::string_view text;
+};
+const RoutinePiece kRoutinePieces[] = {
+    {
+        {"attention", "attention_backward"},
+#include "emit/preamble/attention.inc"
+    },
+    {
+        {"attention_backward"},
+#include "emit/preamble/attention_backward.inc"
+    },
+    {
+        {"lstm", "lstm_backward"},
+#include "emit/preamble/rnn.inc"
+    },
+};
+
 }  // namespace
+
+std::string routine_preamble(const std::set<std::string>& functions) {
+  std::string all;
+  for (const RoutinePiece& piece : kRoutinePieces)
+    if (std::ranges::any_of(functions, [&](const std::string& f) { return piece.functions.contains(f); }))
+      all += piece.text;
+  return all;
+}
 
 std::string_view preamble() {
   static const std::string text = [] {

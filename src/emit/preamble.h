@@ -44,11 +44,16 @@
 // Contraction is off in the section; `fma(a, b, c)` fuses where the section's CPU can (a * b + c elsewhere). Accuracy:
 // docs/accuracy.md. Every function gives each lane the same value at every W and len.
 #pragma once
+#include <set>
+#include <string>
 #include <string_view>
 
 namespace precast::emit {
 
 /// Text of the vocabulary and of what gemm.h builds on. Expects the macros of emitted.h and, before it, the ABI header.
 std::string_view preamble();
+
+/// Text of the routines (loops::Routine) with these names, to stand after preamble().
+std::string routine_preamble(const std::set<std::string>& functions);
 
 }  // namespace precast::emit

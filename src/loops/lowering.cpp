@@ -17,6 +17,8 @@ const Rules& rules() {
     add_pointwise_rules(r);
     add_reduction_rules(r);
     add_matrix_rules(r);
+    add_attention_rules(r);
+    add_recurrent_rules(r);
     add_index_rules(r);
     add_shape_rules(r);
     return r;
@@ -309,6 +311,28 @@ BufferId Lowering::store(ir::ValueId v) {
   map(made, definition.what, t.sizes, t.strides, 0, t.dtype, definition.element);
   definitions_.erase(v);
   return buffer_of_[static_cast<size_t>(v)] = made;
+}
+
+void Lowering::add_routine(std::string what, Routine r, std::vector<HostOperand> reads, std::vector<BufferId> writes) {
+  Step s;
+  s.kind = Step::Kind::routine;
+  s.what = std::move(what);
+  s.dtype = r.dtype;
+  s.routine = std::make_shared<const Routine>(std::move(r));
+  s.operands = std::move(reads);
+  s.results = std::move(writes);
+  program_.steps.push_back(std::move(s));
+}
+
+HostOperand Lowering::rows(ir::ValueId v, std::vector<int64_t>& strides) {
+  const ir::Type t = type(v);
+  strides = t.strides;
+  if (t.sizes.back() <= 1 || t.strides.back() == 1) return operand(v);
+  const ir::Type dense = ir::contiguous(t.dtype, t.sizes);
+  strides = dense.strides;
+  const BufferId copy = new_buffer(dense);
+  map(copy, "copy", dense.sizes, dense.strides, 0, t.dtype, [&](const Indices& i) { return element(v, i); });
+  return {copy, 0};
 }
 
 std::vector<int> Lowering::writers(BufferId b) const {

@@ -55,6 +55,10 @@ class Lowering {
   /// As map, for any kind of step. `prepare` fills the step in from the logical index; it may be called again.
   int add_step(Step, const std::vector<int64_t>& sizes, const std::vector<int64_t>& order_strides,
                const std::vector<bool>& reduced, const std::function<void(Step&, const Indices&)>& prepare);
+  /// A step that is a routine of the preamble.
+  void add_routine(std::string what, Routine, std::vector<HostOperand> reads, std::vector<BufferId> writes);
+  /// v with unit stride along its last dim, copied where it has not; `strides` are those of the others.
+  HostOperand rows(ir::ValueId v, std::vector<int64_t>& strides);
   std::vector<int> writers(BufferId) const;
   Step& step(int i) { return program_.steps[static_cast<size_t>(i)]; }
 
@@ -109,6 +113,8 @@ using Rules = std::map<std::string, Rule, std::less<>>;
 void add_pointwise_rules(Rules&);
 void add_reduction_rules(Rules&);
 void add_matrix_rules(Rules&);
+void add_attention_rules(Rules&);
+void add_recurrent_rules(Rules&);
 void add_index_rules(Rules&);
 void add_shape_rules(Rules&);
 

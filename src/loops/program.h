@@ -1,7 +1,9 @@
 // What lowering makes of a graph: buffers, and steps that fill them. Fusion groups the steps into kernels.
 #pragma once
 #include <array>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
@@ -26,6 +28,22 @@ struct HostOperand {
   int64_t offset_bytes = 0;
 };
 
+/// An algorithm of the preamble on whole tensors, too large for an expression: attention, a recurrent layer. It sees a
+/// struct of these numbers, and pointers by name.
+struct Routine {
+  std::string function;  // in emit/preamble/
+  ir::Dtype dtype = ir::Dtype::f32;
+  std::vector<std::pair<std::string, int64_t>> sizes;
+  std::vector<std::pair<std::string, double>> reals;
+  struct Pointer {
+    std::string name;
+    ir::Dtype dtype;
+  };
+  std::vector<Pointer> reads, writes;  // as the step's operands and results
+  int64_t workspace_bytes = 0;         // on the widest ISA
+  double flops = 0;
+};
+
 /// Computes one buffer, or a window of one.
 struct Step {
   enum class Kind {
@@ -35,7 +53,8 @@ struct Step {
     write,   // buffer[at] (combine)= body in order; `at` holds run-time indices
     matmul,  // buffer[at] = sum over reduced[0] of a * b; space is batch, m, n (those of size > 1)
     host,
-    alias,  // buffer takes over the memory of the one it would copy
+    routine,  // fills `results` from `operands`; may write operands that are results too
+    alias,    // buffer takes over the memory of the one it would copy
   } kind = Kind::map;
   std::string what;                       // op, for people
   std::vector<Atom> space, reduced;       // outermost first
@@ -47,9 +66,10 @@ struct Step {
   Index at;
   ir::Dtype dtype = ir::Dtype::f32;  // stored; scan accumulates in a wider one
   int host_op = -1;
-  std::vector<HostOperand> operands;
-  std::vector<BufferId> results;  // host
-  std::vector<int> after;         // steps that come first, besides those that write what is read
+  std::shared_ptr<const Routine> routine;
+  std::vector<HostOperand> operands;  // host, routine
+  std::vector<BufferId> results;
+  std::vector<int> after;  // steps that come first, besides those that write what is read
 };
 
 struct Program {

@@ -1,0 +1,80 @@
+// Attention and its backward: sizes around the tiles, masks, views, one and many keys.
+#include "check.h"
+
+using compiled::check;
+using compiled::Program;
+
+namespace {
+
+/// Forward and backward on operands of these types.
+std::string text(const std::string& q, const std::string& k, const std::string& v, const std::string& out,
+                 const std::string& logs, const std::string& dk, const std::string& rest, const std::string& mask = "") {
+  const std::string operands = "query=%0, key=%1, value=%2, ";
+  const std::string options = "dropout_p=0.0, " + rest + (mask.empty() ? "" : ", attn_mask=%4");
+  return "graph(%0: " + q + ", %1: " + k + ", %2: " + v + ", %3: " + out + (mask.empty() ? "" : ", %4: " + mask) +
+         ") {\n%10: " + out + ", %11: " + logs + " = aten::_scaled_dot_product_flash_attention_for_cpu(" + operands +
+         options + ")\n%12: " + out + ", %13: " + dk + ", %14: " + dk +
+         " = aten::_scaled_dot_product_flash_attention_for_cpu_backward(grad_out=%3, " + operands +
+         "out=%10, logsumexp=%11, " + options + ")\nreturn (%10, %11, %12, %13, %14)\n}";
+}
+
+std::string type(const char* t, std::vector<int64_t> s) {
+  std::string text = t + std::string("[");
+  for (size_t d = 0; d < s.size(); ++d) text += (d > 0 ? "," : "") + std::to_string(s[d]);
+  return text + "]";
+}
+
+std::string plain(const char* t, int64_t b, int64_t h, int64_t tq, int64_t tk, int64_t d, const std::string& rest,
+                  const std::string& mask = "") {
+  const std::string k = type(t, {b, h, tk, d}), q = type(t, {b, h, tq, d});
+  // Results are laid out as eager does: heads beside each other.
+  const auto heads_inside = [&](int64_t n) {
+    return q.substr(0, q.find('[')) + "[" + std::to_string(b) + "," + std::to_string(h) + "," + std::to_string(n) + "," +
+           std::to_string(d) + "]{" + std::to_string(n * h * d) + "," + std::to_string(d) + "," + std::to_string(h * d) +
+           ",1}";
+  };
+  const std::string logs = type(t, {b, h, tq}) + "{" + std::to_string(tq * h) + ",1," + std::to_string(h) + "}";
+  return text(q, k, k, heads_inside(tq), logs, heads_inside(tk), rest, mask);
+}
+
+}  // namespace
+
+TEST_CASE("attention and its backward") {
+  const std::string full = "is_causal=false", causal = "is_causal=true";
+  std::vector<Program> all = {
+      {"whole vectors", plain("f32", 2, 3, 16, 16, 32, full)},
+      {"causal", plain("f32", 2, 2, 33, 33, 16, causal)},
+      {"more keys than a block", plain("f32", 1, 2, 9, 300, 24, full)},
+      {"causal over blocks of keys", plain("f32", 1, 1, 270, 270, 8, causal)},
+      {"causal, more keys than rows", plain("f32", 1, 2, 5, 40, 8, causal)},
+      {"causal, more rows than keys", plain("f32", 1, 1, 140, 3, 8, causal)},
+      {"one row", plain("f32", 2, 3, 1, 37, 20, full)},
+      {"three rows", plain("f32", 1, 2, 3, 19, 36, full, "f32[3,19]")},
+      {"one key", plain("f32", 1, 2, 7, 1, 5, full)},
+      {"one of all", plain("f32", 1, 1, 1, 1, 1, causal)},
+      {"no batch", plain("f32", 0, 2, 3, 4, 8, full)},
+      {"scale", plain("f32", 1, 2, 12, 11, 40, full + ", scale=0.3")},
+      {"negative scale", plain("f32", 1, 2, 12, 11, 40, full + ", scale=-0.3")},
+      {"mask of two dims", plain("f32", 2, 2, 10, 21, 16, full, "f32[10,21]")},
+      {"mask of four", plain("f32", 2, 2, 10, 21, 16, causal, "f32[2,2,10,21]")},
+      {"mask of keys", plain("f32", 2, 2, 10, 21, 16, full, "f32[2,1,1,21]")},
+      {"mask of rows", plain("f32", 2, 2, 10, 21, 16, full, "f32[10,1]")},
+      {"expanded mask", plain("f32", 2, 2, 10, 21, 16, full, "f32[2,2,10,21]{21,0,0,1}")},
+      {"mask across", plain("f32", 2, 2, 10, 21, 16, full, "f32[10,21]{1,10}")},
+      {"f64", plain("f64", 1, 2, 11, 13, 12, causal, "f64[11,13]"), 1e-10, 1e-11},
+      {"128 numbers a head", plain("f32", 1, 1, 20, 70, 128, full)},
+      {"views of one product",
+       text("f32[2,3,9,16]{1296,16,144,1}", "f32[2,3,9,16]{1296,16,144,1}", "f32[2,3,9,16]{1296,16,144,1}",
+            "f32[2,3,9,16]{432,16,48,1}", "f32[2,3,9]{27,1,3}", "f32[2,3,9,16]{432,16,48,1}", causal)},
+      {"depth is not the last in memory",
+       text("f32[1,2,9,16]{288,144,1,9}", "f32[1,2,9,16]{288,144,1,9}", "f32[1,2,9,16]{0,0,16,1}",
+            "f32[1,2,9,16]{288,16,32,1}", "f32[1,2,9]{18,1,2}", "f32[1,2,9,16]{288,16,32,1}", full)},
+      {"rows a page apart",
+       text("f32[1,1,12,16]{12288,12288,1024,1}", "f32[1,1,12,16]{12288,12288,1024,1}",
+            "f32[1,1,12,16]{12288,12288,1024,1}", "f32[1,1,12,16]", "f32[1,1,12]", "f32[1,1,12,16]", full)},
+  };
+  for (Program& p : all) p.relative = std::max(p.relative, 2e-5), p.absolute = std::max(p.absolute, 2e-5);
+  for (Program& p : all)
+    if (p.name == "f64") p.relative = 1e-10, p.absolute = 1e-11;
+  check(all);
+}
