@@ -1,6 +1,7 @@
 // What lowering hands to the artifact: C++ text and the numbers the host needs to run it.
 #pragma once
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct Emitted {
   int64_t arena_bytes = 0, prepared_bytes = 0;
   std::vector<HostOp> host_ops;
   std::vector<KernelInfo> kernels;
+  std::set<std::string> routines;      // of the preamble that kernels call
   int lowered_ops = 0, total_ops = 0;  // of the recorded graph
 };
 

@@ -10,8 +10,7 @@ KernelText routine_text(const loops::Step& s) {
   out.text = "struct KERNEL_call {\ntypedef " + type_name(r.dtype) + " T;\n";
   for (const auto& [name, value] : r.sizes)
     out.text += "static constexpr i64 " + name + " = " + std::to_string(value) + "LL;\n";
-  for (const auto& [name, value] : r.reals)
-    out.text += "static constexpr f64 " + name + " = " + literal(value) + ";\n";
+  for (const auto& [name, value] : r.reals) out.text += "static constexpr f64 " + name + " = " + literal(value) + ";\n";
   std::string call, text;
   const auto pointer = [&](const std::string& type, const std::string& name) {
     out.text += type + "* " + name + ";\n";
@@ -26,8 +25,8 @@ KernelText routine_text(const loops::Step& s) {
     out.pointers.push_back({s.results[i], 0});
   }
   if (r.workspace_bytes > 0) pointer("char", "workspace");
-  out.text += "};\nvoid KERNEL(const precast_host* host, void* const* P) { " + r.function + "(host, KERNEL_call{" + call +
-              "}); }\n";
+  out.text += "};\nvoid KERNEL(const precast_host* host, void* const* P) { " + r.function + "(host, KERNEL_call{" +
+              call + "}); }\n";
   out.workspace_bytes = r.workspace_bytes;
   out.flops = r.flops;
   return out;

@@ -38,7 +38,7 @@ class Lower {
     for (size_t k = 0; k < kernels_.size(); ++k)
       add(std::move(kernels_[k]), !constant_kernel_.empty() && constant_kernel_[k]);
     place_buffers();
-    out_.preamble = std::string(preamble()) + std::string(kSupport) + routine_preamble(routines_);
+    out_.preamble = preamble_with(out_.routines);
     write_parts();
     write_run();
     out_.host_ops = std::move(lowering_.host_ops);
@@ -173,7 +173,7 @@ class Lower {
   }
 
   KernelText routine(const Step& s) {
-    routines_.insert(s.routine->function);
+    out_.routines.insert(s.routine->function);
     KernelText text = routine_text(s);
     std::set<BufferId> touched(s.results.begin(), s.results.end());
     for (const loops::HostOperand& o : s.operands) touched.insert(o.buffer);
@@ -396,12 +396,15 @@ class Lower {
   std::vector<Call> calls_;
   std::vector<Function> functions_;
   std::map<std::string, int> functions_by_text_;
-  std::set<std::string> routines_;
   std::vector<loops::Lifetime> lifetimes_;
   Emitted out_;
 };
 
 }  // namespace
+
+std::string preamble_with(const std::set<std::string>& routines) {
+  return std::string(preamble()) + std::string(kSupport) + routine_preamble(routines);
+}
 
 Emitted lower(const ir::Graph& core, const LowerConfig& config) { return Lower(core, config).run(); }
 

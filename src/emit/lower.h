@@ -19,4 +19,7 @@ struct LowerConfig {
 /// breaks the normal form.
 Emitted lower(const ir::Graph& core, const LowerConfig& = {});
 
+/// Emitted::preamble of kernels that call these routines.
+std::string preamble_with(const std::set<std::string>& routines);
+
 }  // namespace precast::emit

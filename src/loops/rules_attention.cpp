@@ -101,8 +101,8 @@ bool attention(Lowering& l, const ir::Node& n) {
   a.write("o", 0), a.write("l", 1);
   const int64_t heads = a.size("batch") * a.size("heads"), tk = a.size("Tk"), d = a.size("D");
   a.r.function = "attention";
-  a.r.workspace_bytes = std::max<int64_t>(
-      heads * ir::itemsize(a.r.dtype) * (padded(tk, 32) * d + tk * (padded(d, 16) + 16)), 64);
+  a.r.workspace_bytes =
+      std::max<int64_t>(heads * ir::itemsize(a.r.dtype) * (padded(tk, 32) * d + tk * (padded(d, 16) + 16)), 64);
   a.r.flops = a.products(2);
   a.done("attention");
   return true;

@@ -46,12 +46,20 @@ const Type& Builder::type(ir::ValueId id) const {
 Type& Builder::added_type(ir::ValueId id) { return added[static_cast<size_t>(id) - graph_.values.size()].type; }
 
 Val Builder::emit(std::string op, std::vector<Arg> args, Type type) {
-  auto id = static_cast<ir::ValueId>(graph_.values.size() + added.size());
-  added.push_back({std::move(type), {}});
+  return emit_all(std::move(op), std::move(args), {std::move(type)})[0];
+}
+
+std::vector<Val> Builder::emit_all(std::string op, std::vector<Arg> args, std::vector<Type> types) {
   ir::Node n{std::move(op), std::move(args), {}, {}, {}};
-  n.outs.emplace_back().id = id;
+  std::vector<Val> results;
+  for (Type& type : types) {
+    auto id = static_cast<ir::ValueId>(graph_.values.size() + added.size());
+    added.push_back({std::move(type), {}});
+    n.outs.emplace_back().id = id;
+    results.push_back({this, id});
+  }
   nodes.push_back(std::move(n));
-  return {this, id};
+  return results;
 }
 
 Val Builder::pointwise(std::string op, std::vector<Arg> args, const std::vector<Val>& operands, Dtype result) {

@@ -40,6 +40,7 @@ class Builder {
   const ir::Type& type(ir::ValueId) const;
   ir::Type& added_type(ir::ValueId);  // of a value made here
   Val emit(std::string op, std::vector<ir::Arg> args, ir::Type type);
+  std::vector<Val> emit_all(std::string op, std::vector<ir::Arg> args, std::vector<ir::Type> types);
 
   /// A pointwise node: result of the broadcast sizes, in the layout ATen would choose.
   Val pointwise(std::string op, std::vector<ir::Arg> args, const std::vector<Val>& operands, ir::Dtype result);

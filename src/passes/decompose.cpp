@@ -147,13 +147,14 @@ namespace {
 // leaves open.)
 std::vector<Node> needed(Builder& b, const std::vector<std::pair<ValueId, ValueId>>& results) {
   std::unordered_map<ValueId, Node*> makers;
-  for (Node& n : b.nodes) makers[n.outs[0].id] = &n;
+  for (Node& n : b.nodes)
+    for (const ir::Out& o : n.outs) makers[o.id] = &n;
   std::vector<Node> ordered;
   auto visit = [&](auto& self, ValueId id) -> void {
     auto it = makers.find(id);
     if (it == makers.end()) return;
     Node* n = it->second;
-    makers.erase(it);
+    for (const ir::Out& o : n->outs) makers.erase(o.id);
     ir::for_each_operand(*n, [&](ir::Slot, ValueId operand) { self(self, operand); });
     ordered.push_back(std::move(*n));
   };

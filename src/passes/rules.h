@@ -80,6 +80,7 @@ std::span<const Row> index_rules();
 std::span<const Row> shape_rules();
 std::span<const Row> creation_rules();
 std::span<const Row> optimizer_rules();
+std::span<const Row> attention_rules();
 
 /// nullptr when no table has the op.
 Rule find_rule(std::string_view op);

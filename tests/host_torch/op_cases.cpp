@@ -29,6 +29,10 @@ void read_file(const std::filesystem::path& path, std::vector<Case>& cases) {
       c.body.erase(at);
       return true;
     };
+    if (const size_t at = c.body.find(" within="); at != c.body.npos) {
+      c.within = std::stod(c.body.substr(at + 8));
+      c.body.erase(at);
+    }
     c.host = flag(" host");
     c.any_zero = flag(" any-zero");
     if (!c.body.starts_with("T=")) {
@@ -208,12 +212,12 @@ Recorded record(const Case& c, unsigned seed) {
   return r;
 }
 
-std::string difference(const at::Tensor& want, const at::Tensor& got, bool any_zero) {
+std::string difference(const at::Tensor& want, const at::Tensor& got, const Case& c) {
   if (want.scalar_type() != got.scalar_type() || want.sizes() != got.sizes() || want.strides() != got.strides())
     return "types: " + ir::to_string(type_of(want)) + " and " + ir::to_string(type_of(got));
   if (want.is_conj() != got.is_conj() || want.is_neg() != got.is_neg()) return "lazy conjugate or negative bits";
   if (want.is_complex())
-    return difference(at::view_as_real(want.resolve_conj()), at::view_as_real(got.resolve_conj()), any_zero);
+    return difference(at::view_as_real(want.resolve_conj()), at::view_as_real(got.resolve_conj()), c);
   at::Tensor bad;
   if (!at::isFloatingType(want.scalar_type())) {
     bad = want.ne(got);
@@ -223,9 +227,9 @@ std::string difference(const at::Tensor& want, const at::Tensor& got, bool any_z
     if (want.scalar_type() == at::kBFloat16) relative = 1.6e-2, absolute = 1e-3;
     if (want.scalar_type() == at::kDouble) relative = 1e-10, absolute = 1e-12;
     at::Tensor x = want.to(at::kDouble), y = got.to(at::kDouble);
-    at::Tensor close = (x - y).abs().le(x.abs() * relative + absolute).logical_and(x.isfinite());
+    at::Tensor close = (x - y).abs().le(x.abs() * relative + (absolute + c.within)).logical_and(x.isfinite());
     bad = at::logical_not(x.eq(y).logical_or(x.isnan().logical_and(y.isnan())).logical_or(close));
-    if (!any_zero) bad = bad.logical_or(x.eq(0).logical_and(y.eq(0)).logical_and(x.signbit().ne(y.signbit())));
+    if (!c.any_zero) bad = bad.logical_or(x.eq(0).logical_and(y.eq(0)).logical_and(x.signbit().ne(y.signbit())));
   }
   if (!bad.any().item<bool>()) return {};
   std::ostringstream text;

@@ -12,6 +12,7 @@ namespace precast::host_torch {
 struct Case {
   std::string line, body;  // body: operands as types
   bool host = false, any_zero = false;
+  double within = 0;  // an absolute difference that is allowed besides the usual one
 };
 std::vector<Case> read_cases();
 
@@ -24,6 +25,6 @@ struct Recorded {
 Recorded record(const Case&, unsigned seed);
 
 /// Empty if equal; otherwise what differs.
-std::string difference(const at::Tensor& want, const at::Tensor& got, bool any_zero);
+std::string difference(const at::Tensor& want, const at::Tensor& got, const Case&);
 
 }  // namespace precast::host_torch

@@ -45,7 +45,7 @@ void run(compiled::Batch& batch, const std::vector<Pending>& cases) {
         const auto result = batch.run(number, inputs, pieces);
         REQUIRE_MESSAGE(result.code == 0, result.message);
         for (size_t i = 0; i < r.expected.size(); ++i) {
-          const std::string fault = difference(r.expected[i], tensor_of(result.outputs[i]), c.any_zero);
+          const std::string fault = difference(r.expected[i], tensor_of(result.outputs[i]), c);
           CHECK_MESSAGE(fault.empty(), fault, "\n", ir::print(batch.graph(number)));
         }
       }

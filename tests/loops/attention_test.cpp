@@ -8,7 +8,8 @@ namespace {
 
 /// Forward and backward on operands of these types.
 std::string text(const std::string& q, const std::string& k, const std::string& v, const std::string& out,
-                 const std::string& logs, const std::string& dk, const std::string& rest, const std::string& mask = "") {
+                 const std::string& logs, const std::string& dk, const std::string& rest,
+                 const std::string& mask = "") {
   const std::string operands = "query=%0, key=%1, value=%2, ";
   const std::string options = "dropout_p=0.0, " + rest + (mask.empty() ? "" : ", attn_mask=%4");
   return "graph(%0: " + q + ", %1: " + k + ", %2: " + v + ", %3: " + out + (mask.empty() ? "" : ", %4: " + mask) +
@@ -29,17 +30,15 @@ std::string plain(const char* t, int64_t b, int64_t h, int64_t tq, int64_t tk, i
   const std::string k = type(t, {b, h, tk, d}), q = type(t, {b, h, tq, d});
   // Results are laid out as eager does: heads beside each other.
   const auto heads_inside = [&](int64_t n) {
-    return q.substr(0, q.find('[')) + "[" + std::to_string(b) + "," + std::to_string(h) + "," + std::to_string(n) + "," +
-           std::to_string(d) + "]{" + std::to_string(n * h * d) + "," + std::to_string(d) + "," + std::to_string(h * d) +
-           ",1}";
+    return q.substr(0, q.find('[')) + "[" + std::to_string(b) + "," + std::to_string(h) + "," + std::to_string(n) +
+           "," + std::to_string(d) + "]{" + std::to_string(n * h * d) + "," + std::to_string(d) + "," +
+           std::to_string(h * d) + ",1}";
   };
   const std::string logs = type(t, {b, h, tq}) + "{" + std::to_string(tq * h) + ",1," + std::to_string(h) + "}";
   return text(q, k, k, heads_inside(tq), logs, heads_inside(tk), rest, mask);
 }
 
-}  // namespace
-
-TEST_CASE("attention and its backward") {
+std::vector<Program> programs() {
   const std::string full = "is_causal=false", causal = "is_causal=true";
   std::vector<Program> all = {
       {"whole vectors", plain("f32", 2, 3, 16, 16, 32, full)},
@@ -73,8 +72,19 @@ TEST_CASE("attention and its backward") {
        text("f32[1,1,12,16]{12288,12288,1024,1}", "f32[1,1,12,16]{12288,12288,1024,1}",
             "f32[1,1,12,16]{12288,12288,1024,1}", "f32[1,1,12,16]", "f32[1,1,12]", "f32[1,1,12,16]", full)},
   };
-  for (Program& p : all) p.relative = std::max(p.relative, 2e-5), p.absolute = std::max(p.absolute, 2e-5);
   for (Program& p : all)
-    if (p.name == "f64") p.relative = 1e-10, p.absolute = 1e-11;
-  check(all);
+    if (p.name != "f64") p.relative = p.absolute = 2e-5;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("attention and its backward") { check(programs()); }
+
+TEST_CASE("attention in the other sections") {
+  check(programs(), {.isa = 0, .vector_bytes = 16, .flags = "-O1"});
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl"))
+    check(programs(),
+          {.isa = 3, .vector_bytes = 64, .flags = "-O1 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c"});
 }

@@ -88,13 +88,15 @@ void Batch::compile() {
   const size_t files = 2;
   std::string commands;
   const char* extra = std::getenv("PRECAST_LOOPS_FLAGS");
+  std::set<std::string> routines;
+  for (const Case& c : cases_) routines.insert(c.emitted.routines.begin(), c.emitted.routines.end());
   for (size_t f = 0; f < files; ++f) {
     const auto base = folder() / (std::to_string(batch) + "_" + std::to_string(f));
     std::ofstream out(base.string() + ".cpp");
     out << read_file(std::filesystem::path(__FILE__).parent_path() / "../../include/precast/artifact_abi.h")
         << "#define PRECAST_ISA " << options_.isa << "\n#define PRECAST_VECTOR_BYTES " << options_.vector_bytes
         << "\nnamespace {\n"
-        << cases_[0].emitted.preamble;
+        << precast::emit::preamble_with(routines);
     for (size_t i = f; i < cases_.size(); i += files) {
       out << "namespace c" << i << " {\n";
       for (const std::string& part : cases_[i].emitted.parts) out << part;

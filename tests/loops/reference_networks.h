@@ -96,8 +96,7 @@ class Networks {
       std::vector<Real> dp(r.p.size());
       Real mean = 0;
       for (size_t j = 0; j < r.p.size(); ++j) {
-        for (int64_t d = 0; d < depth; ++d)
-          dp[j] += at(g, {b, h, i, d}) * at(v, {b, h, static_cast<int64_t>(j), d});
+        for (int64_t d = 0; d < depth; ++d) dp[j] += at(g, {b, h, i, d}) * at(v, {b, h, static_cast<int64_t>(j), d});
         mean += dp[j] * r.p[j];
       }
       for (size_t j = 0; j < r.p.size(); ++j) {
