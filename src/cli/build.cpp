@@ -6,6 +6,7 @@
 #include "artifact/compose.h"
 #include "artifact/toolchain.h"
 #include "cli/commands.h"
+#include "cli/values.h"
 #include "io/file.h"
 #include "precast/error.h"
 
@@ -52,8 +53,8 @@ void add_build(CLI::App& program) {
   CLI::App* command = program.add_subcommand("build", "compile an artifact's text to a shared object");
   command->description(command->get_description() + "\n\n" + kAbout + "\n");
   command->footer(kExample);
-  command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");
-  command->add_option("-o,--out", o->out, "shared object to write")->required()->type_name("OUT.so");
+  command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp")->check(kNamed);
+  command->add_option("-o,--out", o->out, "shared object to write")->required()->type_name("OUT.so")->check(kNewFile);
   command->add_option("--flag", o->flags, "pass this flag to the compiler (repeat): --flag=-g")
       ->type_name("FLAG")
       ->allow_extra_args(false);

@@ -8,6 +8,7 @@
 #include "cli/plugin.h"
 #include "cli/report.h"
 #include "cli/target.h"
+#include "cli/values.h"
 
 namespace precast::cli {
 namespace {
@@ -39,7 +40,9 @@ struct Options {
 void run(const Options& o) {
   const auto inputs = parse_inputs(o.inputs, o.seed);
   const auto leaves = to_leaves(inputs);
-  const std::string base = o.out.ends_with(".cpp") ? o.out.substr(0, o.out.size() - 4) : o.out;
+  std::string base = o.out;
+  for (const std::string_view ending : {".cpp", ".cache"})
+    if (base.ends_with(ending)) base.resize(base.size() - ending.size());
   const std::string artifact = base + ".cpp", cache = base + ".cache";
   std::vector<const char*> isa;
   for (const std::string& name : o.isa) isa.push_back(name.c_str());
@@ -74,7 +77,10 @@ void add_capture(CLI::App& program) {
   command->add_option("--input", o->inputs, "one argument of the method (repeat); see below")
       ->type_name("INPUT")
       ->allow_extra_args(false);
-  command->add_option("-o,--out", o->out, "name of the pair: OUT.cpp and OUT.cache")->required()->type_name("OUT");
+  command->add_option("-o,--out", o->out, "name of the pair: OUT.cpp and OUT.cache")
+      ->required()
+      ->type_name("OUT")
+      ->check(kNewFile);
   command
       ->add_option("--backend", o->backend,
                    "inductor: compile kernels (default); eager: keep the graph, run it op by op")

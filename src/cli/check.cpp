@@ -12,6 +12,7 @@
 #include "cli/report.h"
 #include "cli/table.h"
 #include "cli/target.h"
+#include "cli/values.h"
 #include "precast/error.h"
 
 namespace precast::cli {
@@ -119,17 +120,19 @@ void add_check(CLI::App& program) {
   command->description(command->get_description() + "\n\n" + kAbout + "\n");
   command->footer(kInputHelp + std::string(kExample));
   o->target.add_options(*command, true);
-  command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");
-  command->add_option("cache", o->cache, "its cache")->required()->type_name("OUT.cache");
+  command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp")->check(kNamed);
+  command->add_option("cache", o->cache, "its cache")->required()->type_name("OUT.cache")->check(kNamed);
   command->add_option("--input", o->inputs, "one argument of the method (repeat); see below")
       ->type_name("INPUT")
       ->allow_extra_args(false);
   command->add_option("--seed", o->seed, "seed of the generated inputs (default: 1)")->type_name("N");
-  command->add_option("--rounds", o->rounds, "how many sets of inputs (default: 3)")
-      ->type_name("N")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--relative", o->relative, "relative tolerance of floats (default: 1e-4)")->type_name("X");
-  command->add_option("--absolute", o->absolute, "absolute tolerance of floats (default: 1e-5)")->type_name("X");
+  command->add_option("--rounds", o->rounds, "how many sets of inputs (default: 3)")->type_name("N")->check(kFromOne);
+  command->add_option("--relative", o->relative, "relative tolerance of floats (default: 1e-4)")
+      ->type_name("X")
+      ->check(kNotNegative);
+  command->add_option("--absolute", o->absolute, "absolute tolerance of floats (default: 1e-5)")
+      ->type_name("X")
+      ->check(kNotNegative);
   command->callback([o] { run(*o); });
 }
 

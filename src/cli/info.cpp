@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/report.h"
 #include "cli/table.h"
+#include "cli/values.h"
 #include "ir/print.h"
 #include "precast/error.h"
 
@@ -265,8 +266,10 @@ void add_info(CLI::App& program) {
   CLI::App* command = program.add_subcommand("info", "show what an artifact computes, how, and what it needs");
   command->description(command->get_description() + "\n\n" + kAbout + "\n");
   command->footer(kExample);
-  command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");
-  command->add_option("cache", o->cache, "its cache (default: OUT.cache, if it is there)")->type_name("OUT.cache");
+  command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp")->check(kNamed);
+  command->add_option("cache", o->cache, "its cache (default: OUT.cache, if it is there)")
+      ->type_name("OUT.cache")
+      ->check(kNamed);
   auto* json = command->add_flag("--json", o->json, "print JSON");
   command->add_flag("--graph", o->graph, "print the recorded graph instead")->excludes(json);
   command->callback([o] { run(*o); });

@@ -60,6 +60,8 @@ int main(int argc, char** argv) {
   };
   try {
     program.parse(argc, argv);
+    if (!std::cout.flush()) throw std::runtime_error("standard output cannot be written");
+    return 0;
   } catch (const CLI::Success& e) {  // --help, --version
     return program.exit(e);
   } catch (const CLI::ParseError& e) {

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <stdexcept>
 #include <vector>
@@ -13,9 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const precast_plugin& load(const std::string& why) {
+std::vector<fs::path> possible_places() {
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  const std::vector<fs::path> places = {here / PRECAST_PLUGIN_FILE, here.parent_path() / "lib" / PRECAST_PLUGIN_FILE};
+  return {here / PRECAST_PLUGIN_FILE, here.parent_path() / "lib" / PRECAST_PLUGIN_FILE};
+}
+
+const precast_plugin& load(const std::string& why) {
+  const std::vector<fs::path> places = possible_places();
   for (const fs::path& place : places) {
     if (!fs::exists(place)) continue;
     void* library = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -40,6 +45,11 @@ const precast_plugin& load(const std::string& why) {
 const precast_plugin& torch_plugin(const std::string& why) {
   static const precast_plugin& plugin = load(why);
   return plugin;
+}
+
+bool has_torch_plugin() {
+  const auto places = possible_places();
+  return std::any_of(places.begin(), places.end(), [](const fs::path& place) { return fs::exists(place); });
 }
 
 void check_plugin(const precast_plugin& plugin, int code) {

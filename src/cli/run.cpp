@@ -10,6 +10,7 @@
 #include "cli/plugin.h"
 #include "cli/report.h"
 #include "cli/table.h"
+#include "cli/values.h"
 #include "io/npy.h"
 #include "io/safetensors.h"
 #include "precast/error.h"
@@ -88,16 +89,14 @@ std::vector<io::Input> complete_inputs(const artifact::Signature& s, const Optio
   return inputs;
 }
 
-// Host ops of the artifact, run by the plugin.
+// Host ops of the artifact, run by the plugin. Without host ops it is loaded only if the graph itself must be run,
+// since neither cache nor compiler is of use.
 class HostOps {
  public:
-  explicit HostOps(const Pair& pair) {
-    if (!needs_torch(pair.text.metadata)) return;
+  explicit HostOps(const Pair& pair) : path_(pair.artifact_path) {
     const auto& ops = pair.text.metadata.host_ops;
-    plugin_ = &torch_plugin(ops.empty() ? "an artifact of backend \"eager\"" : "the host op " + ops[0].op);
-    context_ = plugin_->open_host_ops(pair.artifact_path.c_str());
-    if (!context_) throw PrecompileError(plugin_->last_error());
-    ops_ = {context_, plugin_->host_op, plugin_->last_error};
+    if (needs_torch(pair.text.metadata))
+      open(ops.empty() ? "an artifact of backend \"eager\"" : "the host op " + ops[0].op);
   }
   ~HostOps() {
     if (plugin_) plugin_->close_host_ops(context_);
@@ -105,12 +104,39 @@ class HostOps {
   HostOps(const HostOps&) = delete;
   HostOps& operator=(const HostOps&) = delete;
 
-  const precast_host_ops* get() const { return plugin_ ? &ops_ : nullptr; }
+  const precast_host_ops* get() const { return plugin_ || has_torch_plugin() ? &ops_ : nullptr; }
 
  private:
+  void open(const std::string& why) {
+    const precast_plugin& plugin = torch_plugin(why);
+    context_ = plugin.open_host_ops(path_.c_str());
+    if (!context_) throw PrecompileError(plugin.last_error());
+    plugin_ = &plugin;
+  }
+  int run(precast_i32 index, void* const* in, void** out) {
+    try {
+      if (!plugin_) open("running an artifact's graph op by op");
+    } catch (const std::exception& e) {
+      error() = e.what();
+      return 1;
+    }
+    const int code = plugin_->host_op(context_, index, in, out);
+    if (code) error() = plugin_->last_error();
+    return code;
+  }
+  static std::string& error() {
+    thread_local std::string text;
+    return text;
+  }
+
+  std::string path_;
   const precast_plugin* plugin_ = nullptr;
   void* context_ = nullptr;
-  precast_host_ops ops_{};
+  precast_host_ops ops_{this,
+                        [](void* self, precast_i32 index, void* const* in, void** out) {
+                          return static_cast<HostOps*>(self)->run(index, in, out);
+                        },
+                        [] { return error().c_str(); }};
 };
 
 struct Model {
@@ -196,14 +222,16 @@ void run(const Options& o) {
   const runtime::Weights weights(s, o.weights);
   const std::vector<io::Input> inputs = complete_inputs(s, o);
   const std::vector<precast_leaf> leaves = to_leaves(inputs);
-  const HostOps host_ops(pair);
+  HostOps host_ops(pair);
 
   Model m;
   check_runtime(precast_load_with(o.artifact.c_str(), o.cache.c_str(), host_ops.get(), &m.model));
   check_runtime(
       precast_bind(m.model, weights.entries().data(), static_cast<int>(weights.entries().size()), &m.binding));
   check_runtime(precast_call_model(m.binding, leaves.data(), static_cast<int>(leaves.size()), nullptr, &m.outputs));
-  fs::create_directories(o.out);
+  std::error_code error;
+  fs::create_directories(o.out, error);
+  if (error) throw PrecompileError(o.out + ": the folder cannot be made: " + error.message());
   write_results(m, o.out);
   write_effects(m, s, inputs, weights, o);
 }
@@ -215,15 +243,21 @@ void add_run(CLI::App& program) {
   CLI::App* command = program.add_subcommand("run", "run an artifact on .npy files");
   command->description(command->get_description() + "\n\n" + kAbout + "\n");
   command->footer(kInputHelp + std::string(kExample));
-  command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp");
-  command->add_option("cache", o->cache, "its cache")->required()->type_name("OUT.cache");
-  command->add_option("--weights", o->weights, "weights by name, from `precast weights`")->type_name("W.safetensors");
+  command->add_option("artifact", o->artifact, "text of the artifact")->required()->type_name("OUT.cpp")->check(kNamed);
+  command->add_option("cache", o->cache, "its cache")->required()->type_name("OUT.cache")->check(kNamed);
+  command->add_option("--weights", o->weights, "weights by name, from `precast weights`")
+      ->type_name("W.safetensors")
+      ->check(kNamed);
   command->add_option("--input", o->inputs, "one tensor argument (repeat); see below")
       ->type_name("INPUT")
       ->allow_extra_args(false);
-  command->add_option("-o,--out", o->out, "folder for the results; made if missing")->required()->type_name("DIR");
+  command->add_option("-o,--out", o->out, "folder for the results; made if missing")
+      ->required()
+      ->type_name("DIR")
+      ->check(kNamed);
   command->add_option("--save-weights", o->save_weights, "write the weights as the call leaves them")
-      ->type_name("W2.safetensors");
+      ->type_name("W2.safetensors")
+      ->check(kNewFile);
   command->add_option("--seed", o->seed, "seed of generated inputs (default: 0)")->type_name("N");
   command->callback([o] { run(*o); });
 }

@@ -1,13 +1,14 @@
 #include "cli/target.h"
 
-#include <CLI/CLI.hpp>
+#include "cli/values.h"
 
 namespace precast::cli {
 
 void Target::add_options(CLI::App& command, bool with_method) {
   command.add_option("model", file, "TorchScript file (torch.jit.save, or torch::jit::Module::save)")
       ->required()
-      ->type_name("MODEL.pt");
+      ->type_name("MODEL.pt")
+      ->check(kNamed);
   command.add_option("--submodule", submodule, "take a module inside it: a path such as encoder.layers.0")
       ->type_name("PATH");
   if (!with_method) return;

@@ -7,6 +7,7 @@
 #include "cli/plugin.h"
 #include "cli/table.h"
 #include "cli/target.h"
+#include "cli/values.h"
 
 namespace precast::cli {
 namespace {
@@ -46,7 +47,7 @@ void add_weights(CLI::App& program) {
   command->description(command->get_description() + "\n\n" + kAbout + "\n");
   command->footer(kExample);
   o->target.add_options(*command, false);
-  command->add_option("-o,--out", o->out, "file to write")->required()->type_name("W.safetensors");
+  command->add_option("-o,--out", o->out, "file to write")->required()->type_name("W.safetensors")->check(kNewFile);
   command->callback([o] { run(*o); });
 }
 

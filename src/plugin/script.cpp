@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "io/file.h"
 #include "precast/detail/structure.h"
 #include "precast/error.h"
 
@@ -20,18 +21,29 @@ std::string listed(const Names& names) {
   return text.empty() ? "none" : text;
 }
 
+// LibTorch's reason, without what it supposes about corruption.
+std::string load_failure(const std::string& text) {
+  if (text.find("constants.pkl") != std::string::npos)
+    return "it is a file of torch.save, which holds tensors or a Python object and no program";
+  const std::string reason = text.substr(0, text.find(". This is an internal miniz error"));
+  return reason.substr(0, reason.find_last_not_of(".\n ") + 1);
+}
+
 torch::jit::Module load(const std::string& file) {
+  io::map_file(file);  // says why a file that cannot be read cannot
   try {
     return torch::jit::load(file, at::kCPU);
   } catch (const c10::Error& e) {
-    throw PrecompileError(file + " is no TorchScript file that can be loaded: " + e.what_without_backtrace() +
+    throw PrecompileError(file +
+                          " is no TorchScript file that can be loaded: " + load_failure(e.what_without_backtrace()) +
                           ". Make one with torch.jit.trace or torch.jit.script and save()");
   }
 }
 
 torch::jit::Module descend(torch::jit::Module module, const std::string& path) {
+  if (path.empty()) return module;
   std::string walked;
-  for (size_t at = 0; at < path.size();) {
+  for (size_t at = 0; at <= path.size();) {
     const size_t dot = std::min(path.find('.', at), path.size());
     const std::string name = path.substr(at, dot - at);
     std::vector<std::string> names;
@@ -82,6 +94,39 @@ std::string model_failure(const std::string& text) {
   return "the model fails on these inputs: " + line;
 }
 
+namespace {
+
+std::string described(const c10::Argument& parameter, bool optional) {
+  return parameter.name() + ": " + parameter.type()->str() + (optional ? " (optional)" : "");
+}
+
+// Whether a value of the type can be written on the command line.
+bool has_words(const c10::Type& type) {
+  if (const auto* optional = type.castRaw<c10::OptionalType>()) return has_words(*optional->getElementType());
+  static constexpr c10::TypeKind kKinds[] = {
+      c10::TypeKind::TensorType, c10::TypeKind::IntType,    c10::TypeKind::FloatType, c10::TypeKind::NumberType,
+      c10::TypeKind::BoolType,   c10::TypeKind::StringType, c10::TypeKind::NoneType,  c10::TypeKind::AnyType};
+  return std::find(std::begin(kKinds), std::end(kKinds), type.kind()) != std::end(kKinds);
+}
+
+// An integer serves where a float is taken, as in Python.
+void fit(c10::IValue& value, const c10::Argument& parameter, const std::string& where) {
+  const auto is = [&](const c10::IValue& v) { return v.type()->isSubtypeOf(*parameter.type()); };
+  if (is(value)) return;
+  if (value.isInt() && is(c10::IValue(0.0))) {
+    value = static_cast<double>(value.toInt());
+    return;
+  }
+  throw PrecompileError(where + " is " + described(parameter, false) + ", and was given a value of type " +
+                        value.type()->str() +
+                        (has_words(*parameter.type())
+                             ? ""
+                             : "; the command line has tensors, numbers and strings only: record this method in C++, "
+                               "with precast::capture"));
+}
+
+}  // namespace
+
 std::vector<c10::IValue> Script::complete(std::vector<c10::IValue> inputs) const {
   const auto& parameters = module_.get_method(method_).function().getSchema().arguments();
   const size_t takes = parameters.size() - 1;  // without self
@@ -89,12 +134,14 @@ std::vector<c10::IValue> Script::complete(std::vector<c10::IValue> inputs) const
   while (needs > 0 && parameters[needs].default_value()) --needs;
   if (inputs.size() < needs || inputs.size() > takes) {
     std::string names;
-    for (size_t i = 1; i < parameters.size(); ++i)
-      names += (i > 1 ? ", " : "") + parameters[i].name() + ": " + parameters[i].type()->str() +
-               (i > needs ? " (optional)" : "");
-    throw PrecompileError("method '" + method_ + "' takes " + std::to_string(takes) + " arguments (" + names +
-                          "), and " + std::to_string(inputs.size()) + " were given with --input");
+    for (size_t i = 1; i < parameters.size(); ++i) names += (i > 1 ? ", " : "") + described(parameters[i], i > needs);
+    throw PrecompileError("method '" + method_ + "' takes " +
+                          (needs < takes ? std::to_string(needs) + " to " : std::string()) + std::to_string(takes) +
+                          (takes == 1 ? " argument" : " arguments") + (names.empty() ? "" : " (" + names + ")") +
+                          ", and " + std::to_string(inputs.size()) + " were given");
   }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    fit(inputs[i], parameters[i + 1], "argument " + std::to_string(i + 1) + " of '" + method_ + "'");
   for (size_t i = inputs.size(); i < takes; ++i) inputs.push_back(*parameters[i + 1].default_value());
   return inputs;
 }

@@ -23,7 +23,7 @@ class Script {
   torch::jit::Module copy() const;
   /// Runs the method on a module of this kind, without gradients and without TorchScript's optimizer.
   c10::IValue run(torch::jit::Module module, const std::vector<c10::IValue>& inputs) const;
-  /// Checks the number of arguments and completes it with the method's defaults.
+  /// Checks number and types of the arguments and adds the method's defaults. Throws PrecompileError.
   std::vector<c10::IValue> complete(std::vector<c10::IValue> inputs) const;
 
  private:

@@ -34,17 +34,29 @@ void check_fails(const Case& c) {
 TEST_CASE("failures: capture") {
   workspace().write("text.pt", "not a model");
   const Case cases[] = {
-      {{"capture", in("none.pt"), "-o", in("f")}, "none.pt"},
+      {{"capture", in("none.pt"), "-o", in("f")}, "none.pt: cannot be opened: No such file"},
+      {{"capture", workspace().path.string(), "-o", in("f")}, "Is a directory"},
+      {{"capture", model("pickle"), "-o", in("f")}, "it is a file of torch.save"},
       {{"capture", in("text.pt"), "-o", in("f")}, "text.pt is no TorchScript file that can be loaded"},
       {{"capture", model("nested"), "--submodule", "part.deep", "--input", "f32[3]", "-o", in("f")},
        "'part' has no module 'deep'; it has: none"},
       {{"capture", model("nested"), "--submodule", "head", "--input", "f32[3]", "-o", in("f")},
        "the model has no module 'head'; it has: part"},
+      {{"capture", model("nested"), "--submodule", "part.", "--input", "f32[3]", "-o", in("f")},
+       "'part' has no module ''"},
       {{"capture", model("net"), "--method", "infer", "--input", "f32[2,6]", "-o", in("f")},
        "method 'infer': the module has none of that name; it has: forward"},
-      {{"capture", model("net"), "-o", in("f")}, "takes 1 arguments (x: Tensor), and 0 were given"},
+      {{"capture", model("net"), "-o", in("f")}, "takes 1 argument (x: Tensor), and 0 were given"},
       {{"capture", model("net"), "--input", "f32[2,6]", "--input", "3", "-o", in("f")},
-       "takes 1 arguments (x: Tensor), and 2 were given"},
+       "takes 1 argument (x: Tensor), and 2 were given"},
+      {{"capture", model("typed"), "--input", "f32[3]", "-o", in("f")},
+       "takes 2 to 4 arguments (x: Tensor, scale: float, "},
+      {{"capture", model("typed"), "--input", "3", "--input", "3", "-o", in("f")},
+       "argument 1 of 'forward' is x: Tensor, and was given a value of type int"},
+      {{"capture", model("typed"), "--input", "f32[3]", "--input", "1.5", "--input", "2.5", "-o", in("f")},
+       "argument 3 of 'forward' is n: int, and was given a value of type float"},
+      {{"capture", model("typed"), "--method", "stack", "--input", "f32[3]", "-o", in("f")},
+       "argument 1 of 'stack' is xs: Tensor[], and was given a value of type Tensor; the command line has tensors"},
       {{"capture", model("net"), "--input", in("none.npy"), "-o", in("f")}, "none.npy: cannot be opened"},
       {{"capture", model("net"), "--input", "f32[2,7]", "-o", in("f")}, "mat1 and mat2"},
       {{"capture", model("broken"), "--input", "f32[2]", "-o", in("f")}, "this model always fails"},
@@ -54,12 +66,22 @@ TEST_CASE("failures: capture") {
   CHECK_FALSE(std::filesystem::exists(in("f.cache")));
 }
 
-TEST_CASE("failures: wrong options of capture are wrong usage") {
+TEST_CASE("failures: wrong values of options are wrong usage") {
   const Case cases[] = {
       {{"capture", model("net"), "--input", "f32[2,6]", "--backend", "cuda", "-o", in("f")}, "backend"},
       {{"capture", model("net"), "--input", "f32[2,6]", "--isa", "sse9", "-o", in("f")}, "sse9"},
       {{"capture", model("net"), "--input", "f32[2,6]", "--symbol", "not an identifier", "-o", in("f")},
        "not an identifier"},
+      {{"capture", model("net"), "--input", "f32[2,6]", "-o", in("")}, "--out: a file's name is missing"},
+      {{"capture", model("net"), "--input", "f32[2,6]", "-o", ""}, "--out: a file's name is missing"},
+      {{"capture", model("net"), "--input", "u8[3]:0..300", "-o", in("f")}, "gives numbers that u8 does not hold"},
+      {{"capture", "", "-o", in("f")}, "model: a name is missing"},
+      {{"weights", model("net"), "-o", ""}, "--out: a file's name is missing"},
+      {{"info", ""}, "artifact: a name is missing"},
+      {{"run", "a.cpp", "a.cache", "-o", ""}, "--out: a name is missing"},
+      {{"check", "a.pt", "a.cpp", "a.cache", "--rounds", "0"}, "--rounds: must be a whole number from 1"},
+      {{"check", "a.pt", "a.cpp", "a.cache", "--relative", "-1"}, "--relative: must be a number from 0"},
+      {{"check", "a.pt", "a.cpp", "a.cache", "--absolute", "nan"}, "--absolute: must be a number from 0"},
   };
   for (const Case& c : cases) {
     const Output o = precast_program(c.args);
@@ -67,6 +89,7 @@ TEST_CASE("failures: wrong options of capture are wrong usage") {
     CHECK(o.code == 2);
     CHECK(has(o.err, c.message));
   }
+  for (const char* name : {".cpp", ".cache", "f.cpp", "f.cache"}) CHECK_FALSE(std::filesystem::exists(in(name)));
 }
 
 TEST_CASE("failures: run refuses by name what does not fit") {
@@ -142,14 +165,6 @@ TEST_CASE("failures: without a compiler, and without a plugin, the line says so"
   const Output build = run_program(PRECAST_PROGRAM, {"build", p.cpp, "-o", in("c.so")}, {"PATH=/nonexistent"}, true);
   CHECK(build.code == 1);
   CHECK(has(build.err, "compiler"));
-  workspace().write("cut.cache", "cut");
-  const Output run =
-      run_program(PRECAST_PROGRAM,
-                  {"run", p.cpp, in("cut.cache"), "--weights", weights("net"), "--input", "f32[2,6]", "-o", in("q")},
-                  {"PATH=/nonexistent"}, true);
-  CHECK(run.code == 1);
-  CHECK(has(run.err, "no C++ compiler was found"));
-
   // A copy of the program with nothing beside it.
   std::filesystem::create_directories(in("alone"));
   std::filesystem::copy_file(PRECAST_PROGRAM, in("alone/precast"), std::filesystem::copy_options::overwrite_existing);
@@ -165,4 +180,19 @@ TEST_CASE("failures: without a compiler, and without a plugin, the line says so"
   CHECK(has(broken.err, "the plugin that brings it cannot be loaded"));
   const Output info = run_program(in("alone/precast"), {"info", p.cpp});
   CHECK(info.code == 0);
+  std::filesystem::remove(in("alone/libprecast_torch_plugin.so"));
+  workspace().write("cut.cache", "cut");
+  const Output run =
+      run_program(in("alone/precast"),
+                  {"run", p.cpp, in("cut.cache"), "--weights", weights("net"), "--input", "f32[2,6]", "-o", in("q")},
+                  {"PATH=/nonexistent"}, true);
+  CHECK(run.code == 1);
+  CHECK(has(run.err, "no C++ compiler was found"));
+}
+
+TEST_CASE("failures: what cannot be printed is a failure") {
+  const Output o = run_program("/bin/sh", {"-c", std::string(PRECAST_PROGRAM) + " info " +
+                                                     pair("net", {"--input", "f32[2,6]"}).cpp + " >/dev/full"});
+  CHECK(o.code == 1);
+  CHECK(has(o.err, "precast info: standard output cannot be written"));
 }

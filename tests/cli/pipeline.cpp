@@ -166,12 +166,45 @@ TEST_CASE("check agrees with eager, and sees a difference where there is one") {
   CHECK_MESSAGE(effects.code == 0, effects.err);
   CHECK(has(effects.out, "buffer 'calls'"));
   CHECK(has(effects.out, "input"));
-  // Random numbers differ from call to call: eager and artifact cannot agree.
-  const Pair& random = pair("random", {"--input", "f32[100]:zeros"});
-  const Output bad = precast_program({"check", model("random"), random.cpp, random.cache, "--rounds", "1"});
+  const Output bad = precast_program({"check", model("linear"), p.cpp, p.cache, "--rounds", "1"});
   CHECK(bad.code == 1);
   CHECK(has(bad.out, "DIFFERS"));
   CHECK(has(bad.err, "precast check: 1 of 1 compared tensors differ from eager"));
+}
+
+TEST_CASE("check: eager and artifact draw the same random numbers") {
+  const Pair& random = pair("random", {"--input", "f32[100]:zeros"});
+  const Output o = precast_program({"check", model("random"), random.cpp, random.cache});
+  CHECK_MESSAGE(o.code == 0, o.out);
+  CHECK(has(o.out, "equal to eager over 3 rounds"));
+}
+
+TEST_CASE("an integer serves where the method takes a float, and defaults are filled in") {
+  const Pair& p = pair("typed", {"--input", "f32[3]:ones", "--input", "3"});
+  const Output o = precast_program({"run", p.cpp, p.cache, "--input", "f32[3]:ones", "-o", folder("typed")});
+  REQUIRE_MESSAGE(o.code == 0, o.err);
+  CHECK(npy(folder("typed") + "/0.npy") == std::vector<float>{5, 5, 5});
+  CHECK(precast_program({"check", model("typed"), p.cpp, p.cache}).code == 0);
+}
+
+TEST_CASE("with neither cache nor compiler, LibTorch runs the graph, and says so once") {
+  const Pair& p = pair("net", kNet);
+  workspace().write("useless.cache", "cut");
+  const std::string cache = folder("useless.cache"), no_compiler = "PATH=/nonexistent";
+  const Output run =
+      precast_program({"run", p.cpp, cache, "--weights", weights("net"), "--input", "f32[2,6]", "-o", folder("graph")},
+                      {no_compiler, "CXX="});
+  REQUIRE_MESSAGE(run.code == 0, run.err);
+  CHECK(has(run.err, "no C++ compiler was found"));
+  CHECK(has(run.err, "the recorded graph is run op by op instead"));
+  const Output good = precast_program(
+      {"run", p.cpp, p.cache, "--weights", weights("net"), "--input", "f32[2,6]", "-o", folder("kernels")});
+  const auto a = npy(folder("graph") + "/0.npy"), b = npy(folder("kernels") + "/0.npy");
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) < 1e-5f);
+  const Output check = precast_program({"check", model("net"), p.cpp, cache}, {no_compiler, "CXX="});
+  CHECK_MESSAGE(check.code == 0, check.err);
+  CHECK(std::count(check.err.begin(), check.err.end(), '\n') == 1);
 }
 
 TEST_CASE("a frozen file with constants and an assignment through an index") {

@@ -1,4 +1,5 @@
 // Makes small TorchScript files for the tests of the command line: make_script NAME FILE
+#include <caffe2/serialize/inline_container.h>
 #include <torch/script.h>
 #include <torch/torch.h>
 
@@ -22,6 +23,24 @@ Module net() {
   m.register_parameter("weight", wave({4, 6}), false);
   m.register_parameter("bias", wave({4}), false);
   m.define("def forward(self, x):\n    return torch.relu(torch.linear(x, self.weight, self.bias))\n");
+  return m;
+}
+
+// The same parameters and another formula.
+Module linear() {
+  Module m("linear");
+  m.register_parameter("weight", wave({4, 6}), false);
+  m.register_parameter("bias", wave({4}), false);
+  m.define("def forward(self, x):\n    return torch.linear(x, self.weight, self.bias)\n");
+  return m;
+}
+
+// Arguments of every kind, and one that the command line has no words for.
+Module typed() {
+  Module m("typed");
+  m.define(
+      "def forward(self, x, scale: float, n: int = 2, flag: bool = False):\n    return x * scale + n\n"
+      "def stack(self, xs: List[Tensor]):\n    return torch.stack(xs)\n");
   return m;
 }
 
@@ -71,12 +90,22 @@ Module broken() {
   return m;
 }
 
+// What torch.save writes: a pickle in an archive, and no program.
+void save_pickle(const std::string& path) {
+  const auto data = torch::pickle_save(at::ones({3}));
+  caffe2::serialize::PyTorchStreamWriter archive(path);
+  archive.writeRecord("data.pkl", data.data(), data.size());
+  archive.writeEndOfFile();
+}
+
 const std::map<std::string, std::function<Module()>> kModels = {
-    {"net", net}, {"counter", counter}, {"nested", nested}, {"random", random}, {"frozen", frozen}, {"broken", broken}};
+    {"net", net},       {"linear", linear}, {"typed", typed},   {"counter", counter},
+    {"nested", nested}, {"random", random}, {"frozen", frozen}, {"broken", broken}};
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3 && argv[1] == std::string("pickle")) return save_pickle(argv[2]), 0;
   if (argc != 3 || !kModels.count(argv[1])) {
     std::cerr << "make_script NAME FILE\n";
     return 2;
