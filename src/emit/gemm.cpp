@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "util/errors.h"
 
@@ -11,9 +12,12 @@ namespace precast::emit {
 namespace {
 
 using ir::Dtype;
+using Sizes = std::vector<int64_t>;
 
 constexpr int64_t kFewRows = 12;    // rows up to which B is read as it is: packing would cost as much as it saves
 constexpr int64_t kDenseRow = 128;  // elements between rows of B up to which reading it as it is stays cheap
+constexpr int64_t kFullTile = 10;   // rows one behind the other that keep a tile of A read as it is busy
+constexpr int64_t kLongRun = 128;   // elements along K between two changes of stride
 constexpr int64_t kDotRows = 4;
 constexpr int64_t kWidestPanel = 128;  // bytes: two vectors of the widest ISA
 
@@ -32,12 +36,93 @@ std::string_view scalar(Dtype dtype) {
   }
 }
 
+int64_t product(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
+
+// ---- Counting over several variables ----
+
+/// Variables walked as one count, outermost first; neighbours that one stride covers are one.
+struct Walk {
+  Sizes sizes, strides;
+  int64_t run() const { return sizes.empty() ? 1 : sizes.back(); }  // elements before the stride changes
+  int64_t step() const { return strides.empty() ? 1 : strides.back(); }
+  bool simple() const { return sizes.size() <= 1; }
+};
+
+Walk walk(const Sizes& sizes, const Sizes& strides) {
+  PRECAST_CHECK(sizes.size() == strides.size(), "a product's operand needs a stride for each variable");
+  Walk w;
+  if (product(sizes) == 0) return w;
+  for (size_t v = 0; v < sizes.size(); ++v) {
+    if (sizes[v] == 1) continue;
+    if (!w.sizes.empty() && w.strides.back() == strides[v] * sizes[v]) {
+      w.sizes.back() *= sizes[v], w.strides.back() = strides[v];
+    } else {
+      w.sizes.push_back(sizes[v]), w.strides.push_back(strides[v]);
+    }
+  }
+  return w;
+}
+
+std::string offset(const std::string& x, const Walk& w) {
+  std::string text;
+  for (size_t v = 0; v < w.sizes.size(); ++v)
+    if (w.strides[v] != 0)
+      text += fmt::format("{}{} * {}LL", text.empty() ? "" : " + ", digit(x, w.sizes, v), w.strides[v]);
+  return text.empty() ? "0" : text;
+}
+
+/// B's k in the order of its memory: `source` walks it, `place` gives the k that stands there. Strides are positive:
+/// what runs backwards starts `shift` elements further down.
+struct Source {
+  Walk source, place;
+  int64_t shift = 0, turned = 0;
+};
+
+Source source_of(const GemmSpec& s) {
+  struct Variable {
+    int64_t size, stride, weight;
+  };
+  std::vector<Variable> all;
+  Source r;
+  int64_t weight = product(s.K);
+  for (size_t v = 0; v < s.K.size(); ++v) {
+    weight /= std::max<int64_t>(s.K[v], 1);
+    int64_t stride = s.b.k_strides[v], own = weight;
+    if (stride < 0) {
+      r.shift += stride * (s.K[v] - 1), r.turned += own * (s.K[v] - 1);
+      stride = -stride, own = -own;
+    }
+    all.push_back({s.K[v], stride, own});
+  }
+  if (s.b.fetch.empty()) std::stable_sort(all.begin(), all.end(), [](auto& x, auto& y) { return x.stride > y.stride; });
+  Sizes sizes, strides, weights;
+  for (const Variable& v : all) sizes.push_back(v.size), strides.push_back(v.stride), weights.push_back(v.weight);
+  r.source = walk(sizes, strides), r.place = walk(sizes, weights);
+  return r;
+}
+
+// ---- Forms ----
+
 bool plain(const GemmSpec& spec, const GemmOperand& x) { return x.fetch.empty() && x.dtype == spec.dtype; }
 
+bool in_order(const Source& s) { return s.place.simple() && s.place.step() == 1; }
+
+Walk a_rows(const GemmSpec& s) { return walk(s.M, s.a.i_strides); }
+Walk a_depth(const GemmSpec& s) { return walk(s.K, s.a.k_strides); }
+
 /// Vectors of a strided operand run along its unit stride.
-bool along_k(const GemmOperand& x, int64_t i_size) {
-  if (!x.fetch.empty()) return x.along_k;
-  return x.k_stride == 1 || x.i_stride != 1 || i_size == 1;
+bool a_along_k(const GemmSpec& s) {
+  if (!s.a.fetch.empty()) return s.a.along_k;
+  return a_depth(s).step() == 1 || a_rows(s).step() != 1 || product(s.M) == 1;
+}
+bool b_along_k(const GemmSpec& s) {
+  if (!s.b.fetch.empty()) return s.b.along_k;
+  if (s.N == 1) return true;
+  if (s.b.i_strides[0] == 1) return false;
+  const Walk k = source_of(s).source;
+  return k.step() == 1 && (k.simple() || k.run() >= 16);
 }
 
 /// Rows whose distance is a multiple of a page fall into one set of the first-level cache.
@@ -45,54 +130,78 @@ bool thrashes(int64_t stride, Dtype dtype) { return stride * ir::itemsize(dtype)
 
 std::string_view a_form(const GemmSpec& s) {
   if (!plain(s, s.a)) return "A_COPIED";
-  const bool few = s.M <= 2 || s.N <= 64;
-  if (s.a.k_stride == 1 && (few || !thrashes(s.a.i_stride, s.dtype))) return "A_DIRECT_K";
-  if (s.a.i_stride == 1 && few) return "A_DIRECT_M";
+  const Walk rows = a_rows(s), depth = a_depth(s);
+  if (!rows.simple() && rows.run() < kFullTile) return "A_COPIED";
+  if (!depth.simple() && depth.run() < kLongRun) return "A_COPIED";
+  const bool few = product(s.M) <= 2 || s.N <= 64;
+  if (depth.step() == 1 && (few || !thrashes(rows.step(), s.dtype))) return "A_DIRECT_K";
+  if (rows.step() == 1 && few) return "A_DIRECT_M";
   return "A_COPIED";
 }
 
 std::string_view b_form(const GemmSpec& s) {
   if (s.b.packed) return "B_PREPACKED";
   if (!plain(s, s.b)) return "B_PACKED";
-  if ((s.M <= kDotRows || s.N <= kDotRows) && s.K > 1 && s.b.k_stride == 1 && plain(s, s.a) && s.a.k_stride == 1)
+  const Source b = source_of(s);
+  if (!b.source.simple() || !in_order(b)) return "B_PACKED";
+  const int64_t M = product(s.M), K = product(s.K);
+  if ((M <= kDotRows || s.N <= kDotRows) && K > 1 && b.source.step() == 1 && plain(s, s.a) && a_rows(s).simple() &&
+      a_depth(s).simple() && a_depth(s).step() == 1)
     return "B_DOT";
-  if (s.b.i_stride == 1 && (s.M <= kFewRows || s.b.k_stride <= kDenseRow)) return "B_DIRECT";
+  if (s.b.i_strides[0] == 1 && (M <= kFewRows || b.source.step() <= kDenseRow)) return "B_DIRECT";
   return "B_PACKED";
 }
 
-int64_t b_batch(const GemmSpec& s) { return s.b.batch_stride == 0 ? 1 : s.batch; }
-
-/// Body of a<W>() or b<W>().
-std::string fetch_text(const GemmOperand& x, int64_t i_size) {
-  if (!x.fetch.empty()) return x.fetch;
-  const bool k = along_k(x, i_size);
-  const int64_t step = k ? x.k_stride : x.i_stride;
-  const std::string at = fmt::format("(const {}*)({}) + b * {}LL + i * {}LL + k * {}LL", scalar(x.dtype), x.pointer,
-                                     x.batch_stride, x.i_stride, x.k_stride);
-  return step == 1
-             ? fmt::format("return convert<T, W>(load<{}, W>({}, len));", scalar(x.dtype), at)
-             : fmt::format("return convert<T, W>(load_strided<{}, W>({}, {}LL, len));", scalar(x.dtype), at, step);
+int64_t b_batch(const GemmSpec& s) {
+  const bool shared = std::all_of(s.b.batch_strides.begin(), s.b.batch_strides.end(), [](int64_t x) { return x == 0; });
+  return shared ? 1 : product(s.batch);
 }
 
-std::string operand_text(const GemmSpec& s, const GemmOperand& x, char name, char i_name, int64_t i_size) {
-  std::string text = fmt::format("  static constexpr bool {}_along_k = {};\n", name, along_k(x, i_size));
-  if (!x.packed)
-    text += fmt::format("  template <int W> PRECAST_MEMBER vec<T, W> {}(i64 b, i64 i, i64 k, int len) const {{ {} }}\n",
-                        name, fetch_text(x, i_size));
-  if (plain(s, x) && !x.packed) {
+// ---- Text ----
+
+/// What the preamble asks of an operand in memory: the address of an element, and how far its strides hold.
+std::string memory_text(const GemmSpec& s, const GemmOperand& x, char name, char i_name, const Walk& i, const Walk& k,
+                        int64_t shift) {
+  const std::string_view type = scalar(x.dtype);
+  std::string text = fmt::format("  typedef {} {}_type;\n", type, name);
+  text += fmt::format(
+      "  PRECAST_MEMBER const {0}* {1}_at(i64 b, i64 i, i64 k) const {{ return (const {0}*)({2}) + ({3}) + ({4}) + "
+      "({5}) + {6}LL; }}\n",
+      type, name, x.pointer, offset("b", walk(s.batch, x.batch_strides)), offset("i", i), offset("k", k), shift);
+  for (const auto& [axis, w] : {std::pair{i_name, &i}, std::pair{'k', &k}})
     text +=
-        fmt::format("  static constexpr i64 {}_{} = {}LL, {}_k = {}LL;\n", name, i_name, x.i_stride, name, x.k_stride);
-    text += fmt::format(
-        "  PRECAST_MEMBER const T* {}_at(i64 b, i64 i, i64 k) const {{ return (const T*)({}) + b * {}LL + i * {}LL + k "
-        "* {}LL; }}\n",
-        name, x.pointer, x.batch_stride, x.i_stride, x.k_stride);
-  }
+        fmt::format("  static constexpr i64 {0}_{1} = {2}LL, {0}_{1}_run = {3}LL;\n", name, axis, w->step(), w->run());
   return text;
+}
+
+std::string fetch_text(const GemmOperand& x, char name) {
+  return fmt::format("  template <int W> PRECAST_MEMBER vec<T, W> {}(i64 b, i64 i, i64 k, int len) const {{ {} }}\n",
+                     name, x.fetch);
+}
+
+std::string a_text(const GemmSpec& s) {
+  std::string text =
+      fmt::format("  static constexpr bool a_along_k = {}, a_computed = {};\n", a_along_k(s), !s.a.fetch.empty());
+  if (!s.a.fetch.empty()) return text + fetch_text(s.a, 'a');
+  return text + memory_text(s, s.a, 'a', 'm', a_rows(s), a_depth(s), 0);
+}
+
+std::string b_text(const GemmSpec& s) {
+  if (s.b.packed) return {};
+  const Source source = source_of(s);
+  std::string text = fmt::format("  static constexpr bool b_along_k = {}, b_computed = {}, b_in_order = {};\n",
+                                 b_along_k(s), !s.b.fetch.empty(), in_order(source));
+  text += fmt::format("  static constexpr i64 b_place(i64 k) {{ return {} + {}LL; }}\n", offset("k", source.place),
+                      source.turned);
+  if (!s.b.fetch.empty()) return text + fetch_text(s.b, 'b');
+  return text + memory_text(s, s.b, 'b', 'n', walk({s.N}, s.b.i_strides), source.source, source.shift);
 }
 
 void check(const GemmSpec& s) {
   PRECAST_CHECK(s.dtype == Dtype::f32 || s.dtype == Dtype::f64, "a product accumulates in f32 or f64");
-  PRECAST_CHECK(s.batch >= 0 && s.M >= 0 && s.N >= 0 && s.K >= 0, "negative size of a product");
+  for (const Sizes* sizes : {&s.batch, &s.M, &s.K})
+    for (const int64_t size : *sizes) PRECAST_CHECK(size >= 0, "negative size of a product");
+  PRECAST_CHECK(s.N >= 0, "negative size of a product");
   PRECAST_CHECK(!s.a.packed, "only B can be packed beforehand");
 }
 
@@ -103,7 +212,7 @@ std::string product_struct(const GemmSpec& s, const std::string& name, const std
   return fmt::format(
       "struct {} {{\n  typedef {} T;\n{}"
       "  static constexpr i64 batch = {}LL, M = {}LL, N = {}LL, K = {}LL, b_batch = {}LL;\n{}}};\n",
-      name, scalar(s.dtype), params, s.batch, s.M, s.N, s.K, b_batch(s), member);
+      name, scalar(s.dtype), params, product(s.batch), product(s.M), s.N, product(s.K), b_batch(s), member);
 }
 
 std::string joined(const std::vector<GemmParam>& params, bool types) {
@@ -115,9 +224,20 @@ std::string joined(const std::vector<GemmParam>& params, bool types) {
 
 }  // namespace
 
+std::string digit(const std::string& x, const std::vector<int64_t>& sizes, size_t variable) {
+  int64_t below = 1;
+  for (size_t v = variable + 1; v < sizes.size(); ++v) below *= sizes[v];
+  const bool small = product(sizes) < (int64_t{1} << 31);  // division of 32 bits is quicker
+  if (sizes.size() == 1) return x;
+  std::string text = small ? "(i64)((u32)" + x : "(i64)((u64)" + x;
+  if (below > 1) text += " / " + std::to_string(below) + "u";
+  if (variable > 0) text += " % " + std::to_string(sizes[variable]) + "u";
+  return text + ")";
+}
+
 int64_t gemm_packed_bytes(const GemmSpec& s) {
   const int64_t columns = kWidestPanel / ir::itemsize(s.dtype), panels = (s.N + columns - 1) / columns;
-  return b_batch(s) * panels * s.K * kWidestPanel;
+  return b_batch(s) * panels * product(s.K) * kWidestPanel;
 }
 
 int64_t gemm_workspace_bytes(const GemmSpec& s) { return b_form(s) == "B_PACKED" ? gemm_packed_bytes(s) : 0; }
@@ -126,7 +246,7 @@ std::string gemm_kernel(const GemmSpec& s) {
   check(s);
   std::string member = fmt::format("  static constexpr a_form a_reads = {};\n  static constexpr b_form b_reads = {};\n",
                                    a_form(s), b_form(s));
-  member += operand_text(s, s.a, 'a', 'm', s.M) + operand_text(s, s.b, 'b', 'n', s.N);
+  member += a_text(s) + b_text(s);
   member += fmt::format(
       "  template <int W> PRECAST_MEMBER void done(i64 b, i64 m, i64 n, vec<T, W> acc, int len) const {{\n{}\n  }}\n",
       s.epilogue);
@@ -147,7 +267,7 @@ std::string gemm_pack(const GemmSpec& original) {
   std::string member =
       "  static constexpr a_form a_reads = A_COPIED;\n  static constexpr b_form b_reads = B_PACKED;\n"
       "  static constexpr bool a_along_k = true;\n";
-  member += operand_text(s, s.b, 'b', 'n', s.N);
+  member += b_text(s);
   return product_struct(s, type, member) +
          fmt::format("void {}_pack(const precast_host* host, {}* packed{}) {{ pack(host, {}{{{}}}, packed); }}\n",
                      s.name, scalar(s.dtype), joined(s.params, true), type, joined(s.params, false));

@@ -1,6 +1,8 @@
 // Matrix products as kernels with any prologue and epilogue: C[b,m,n] = sum over k of A[b,m,k] * B[b,k,n].
-// The algorithm (register tiles, packing, threads) is preamble text shared by all products of a section; the text made
-// here is a struct of sizes and accessors. Results do not depend on the number of threads.
+// b, m and k may each run over several variables (as the windows of a convolution do): M = {8, 56, 56} are 25088 rows,
+// and an operand has a stride for each variable. The algorithm (register tiles, packing, threads) is preamble text
+// shared by all products of a section; the text made here is a struct of sizes and accessors. Results do not depend on
+// the number of threads.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -15,11 +17,13 @@ namespace precast::emit {
 struct GemmOperand {
   std::string pointer;               // expression of the kernel's params: address of element (0, 0, 0)
   ir::Dtype dtype = ir::Dtype::f32;  // in memory
-  int64_t batch_stride = 0, i_stride = 0, k_stride = 0;  // elements; a batch stride of 0 says: the same for every b
+  /// Elements, one for each variable of the spec (B's i is the one variable n). They may be negative. Batch strides
+  /// that are all 0 say: the same for every b.
+  std::vector<int64_t> batch_strides, i_strides, k_strides;
 
   /// When not empty: function body that returns W elements (vec<f32, W>, or f64 if so accumulated) from (b, i, k) on,
-  /// along k or along i. May name b, i, k (i64), W, len (valid lanes; others may hold anything but must not be
-  /// read from memory), and the params.
+  /// along k or along i. May name b, i, k (i64, counted over all variables), W, len (valid lanes; others may hold
+  /// anything but must not be read from memory), and the params.
   std::string fetch;
   bool along_k = true;
 
@@ -32,13 +36,14 @@ struct GemmParam {
 };
 
 struct GemmSpec {
-  std::string name;               // of the kernel, and prefix of all it defines
-  std::vector<GemmParam> params;  // visible in every text of the spec
-  int64_t batch = 1, M = 0, N = 0, K = 0;
+  std::string name;                  // of the kernel, and prefix of all it defines
+  std::vector<GemmParam> params;     // visible in every text of the spec
+  std::vector<int64_t> batch, M, K;  // sizes of the variables, outermost first; empty: one element
+  int64_t N = 1;
   ir::Dtype dtype = ir::Dtype::f32;  // of the accumulator: f32 (f16, bf16 too) or f64
   GemmOperand a, b;
-  /// Statements that consume `acc`, W elements from (b, m, n) on. May name b, m, n (i64), W, len (valid lanes),
-  /// acc and the params. K = 0 gives zeros.
+  /// Statements that consume `acc`, W elements from (b, m, n) on. May name b, m, n (i64, counted over all variables),
+  /// W, len (valid lanes), acc and the params. K = 0 gives zeros.
   std::string epilogue;
 };
 
@@ -51,5 +56,8 @@ int64_t gemm_workspace_bytes(const GemmSpec&);
 /// gemm_packed_bytes(spec) bytes, for a kernel with b.packed. Only what B's text needs is read.
 std::string gemm_pack(const GemmSpec&);
 int64_t gemm_packed_bytes(const GemmSpec&);
+
+/// "x / 12 % 3": the value of one of several variables, outermost first, from their common count.
+std::string digit(const std::string& x, const std::vector<int64_t>& sizes, size_t variable);
 
 }  // namespace precast::emit

@@ -2,50 +2,90 @@
 #include "emit/kernel_writer.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 
 #include "util/errors.h"
 
 namespace precast::emit {
 
+namespace {
+
+/// Whether the text has the name as a word.
+bool names(const std::string& text, const std::string& name) {
+  const auto in_word = [&](size_t i) { return i < text.size() && (std::isalnum(text[i]) != 0 || text[i] == '_'); };
+  for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; ++at)
+    if ((at == 0 || !in_word(at - 1)) && !in_word(at + name.size())) return true;
+  return false;
+}
+
+}  // namespace
+
 KernelText KernelWriter::matmul() {
+  std::vector<Step*> steps;
+  for (Step& step : kernel_.steps) steps.push_back(&step);
+  loops::Product& p = kernel_.steps[0].product;
+  loops::collapse(steps, {&p.batch, &p.m, &p.n, &p.k}, exprs_);
   const Step s = kernel_.steps[0];
-  const auto size = [&](int i) {
-    return s.axes[static_cast<size_t>(i)] < 0 ? 1 : extent(s.axes[static_cast<size_t>(i)]);
+  // Vectors run along one variable of B and the result; products for each value of the others are apart.
+  Atom lane = -1;
+  for (const Atom a : p.n)
+    if (lane < 0 || std::abs(s.at.coefficient(a)) < std::abs(s.at.coefficient(lane))) lane = a;
+  for (const Atom a : p.n)
+    if (a != lane) p.batch.push_back(a);
+
+  const auto strides = [&](const std::vector<Atom>& variables, const Index& at) {
+    std::vector<int64_t> found;
+    for (const Atom a : variables) found.push_back(at.coefficient(a));
+    return found;
   };
-  const auto operand = [&](ExprId e, Atom i) {
-    const Expr& x = exprs_[e];
+  const auto sizes = [&](const std::vector<Atom>& variables) {
+    std::vector<int64_t> found;
+    for (const Atom a : variables) found.push_back(extent(a));
+    return found;
+  };
+  const auto loaded = [&](ExprId e) {
+    const Expr& x = exprs_[exprs_[e].kind == Expr::Kind::cast ? exprs_[e].args[0] : e];
     PRECAST_CHECK(x.kind == Expr::Kind::load, "an operand of a matrix product is not in memory");
+    return x;
+  };
+  const auto operand = [&](const Expr& x, const std::vector<Atom>& i) {
     GemmOperand o;
     o.dtype = x.dtype;
-    const auto stride = [&](Atom a) { return a < 0 ? 0 : x.at.coefficient(a); };
-    o.batch_stride = stride(s.axes[0]), o.i_stride = stride(i), o.k_stride = stride(s.axes[3]);
+    o.batch_strides = strides(p.batch, x.at), o.i_strides = strides(i, x.at), o.k_strides = strides(p.k, x.at);
     return o;
   };
+  const auto in_memory = [&](const Expr& x) { return w_.pointer(x.buffer, x.dtype, x.at.constant, false); };
+  const Expr a = loaded(s.a), b = loaded(s.b);
   GemmSpec spec;
   spec.name = "KERNEL_product";
-  spec.batch = size(0), spec.M = size(1), spec.N = size(2), spec.K = size(3);
+  spec.batch = sizes(p.batch), spec.M = sizes(p.m), spec.K = sizes(p.k), spec.N = lane < 0 ? 1 : extent(lane);
   spec.dtype = s.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
-  spec.a = operand(s.a, s.axes[1]), spec.b = operand(s.b, s.axes[2]);
-  const auto in_memory = [&](ExprId e) {
-    return w_.pointer(exprs_[e].buffer, exprs_[e].dtype, exprs_[e].at.constant, false);
-  };
-  spec.a.pointer = in_memory(s.a);
-  if (constants_.contains(exprs_[s.b].buffer) && gemm_workspace_bytes(spec) > 0) {
-    pack(spec, exprs_[s.b]);
+  spec.a = operand(a, p.m), spec.b = operand(b, {lane});
+  spec.a.pointer = in_memory(a);
+  if (constants_.contains(b.buffer) && gemm_workspace_bytes(spec) > 0) {
+    pack(spec, b);
     spec.b.packed = true;
     spec.b.pointer = w_.pointer(out_.packing->packed, spec.dtype, 0, false);
   } else {
-    spec.b.pointer = in_memory(s.b);
+    spec.b.pointer = in_memory(b);
   }
 
-  const char* names[] = {"b", "m", "n"};
+  // Names of the variables in the epilogue; where one count stands for several, they are taken from it.
   std::set<Atom> bound;
-  for (int i = 0; i < 3; ++i)
-    if (s.axes[static_cast<size_t>(i)] >= 0) {
-      w_.name(s.axes[static_cast<size_t>(i)], names[i]);
-      bound.insert(s.axes[static_cast<size_t>(i)]);
+  std::vector<std::pair<std::string, std::string>> digits;
+  const auto bind = [&](const std::string& name, const std::vector<Atom>& variables) {
+    for (size_t v = 0; v < variables.size(); ++v) {
+      const std::string own = variables.size() == 1 ? name : name + number(static_cast<int64_t>(v));
+      if (own != name) digits.emplace_back(own, digit(name, sizes(variables), v));
+      w_.name(variables[v], own);
+      bound.insert(variables[v]);
     }
-  w_.lane = s.axes[2];
+  };
+  bind("b", p.batch);
+  bind("m", p.m);
+  if (lane >= 0) bind("n", {lane});
+  w_.lane = lane;
   w_.tail = true;
   w_.open(bound);
   const ExprId product = exprs_.load(s.buffer, s.dtype, s.at);
@@ -58,7 +98,10 @@ KernelText KernelWriter::matmul() {
   if (kept_.contains(s.buffer)) w_.store(s.buffer, s.dtype, s.at, w_.value(product));
   for (size_t i = 1; i < kernel_.steps.size(); ++i) map(kernel_.steps[i]);
   const std::string body = w_.close();
-  spec.epilogue = w_.take_text() + body;
+  std::string text = w_.take_text() + body;
+  for (size_t i = digits.size(); i-- > 0;)
+    if (names(text, digits[i].first)) text = "const i64 " + digits[i].first + " = " + digits[i].second + ";\n" + text;
+  spec.epilogue = text;
   for (const Step& step : kernel_.steps)
     if (!kept_.contains(step.buffer)) program_.buffers[static_cast<size_t>(step.buffer)].place = Buffer::Place::local;
 
@@ -82,7 +125,7 @@ KernelText KernelWriter::matmul() {
 void KernelWriter::pack(const GemmSpec& product, const Expr& source) {
   GemmSpec spec = product;
   const std::string type = "const " + type_name(source.dtype) + "*", to = type_name(spec.dtype) + "*";
-  spec.M = 1;  // of no matter: products of any height share the kernel
+  spec.M = {};  // of no matter: products of any height share the kernel
   spec.params = {{type, "p0"}};
   spec.a.pointer = spec.b.pointer = "p0";
   spec.a = spec.b;

@@ -1,6 +1,5 @@
 // What lowering makes of a graph: buffers, and steps that fill them. Fusion groups the steps into kernels.
 #pragma once
-#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -44,6 +43,13 @@ struct Routine {
   double flops = 0;
 };
 
+/// The variables of a matrix product, outermost first; those of size 1 are left out.
+struct Product {
+  std::vector<Atom> batch;  // in both operands and the result
+  std::vector<Atom> m, n;   // in the result and a, b
+  std::vector<Atom> k;      // in both operands, summed
+};
+
 /// Computes one buffer, or a window of one.
 struct Step {
   enum class Kind {
@@ -51,7 +57,7 @@ struct Step {
     reduce,  // buffer[at] = reduction of body over `reduced`
     scan,    // buffer[at] = running sum or prod of body along reduced[0]; `at` names it
     write,   // buffer[at] (combine)= body in order; `at` holds run-time indices
-    matmul,  // buffer[at] = sum over reduced[0] of a * b; space is batch, m, n (those of size > 1)
+    matmul,  // buffer[at] = sum over reduced of a * b, both in memory; `product` sorts the variables
     host,
     routine,  // fills `results` from `operands`; may write operands that are results too
     alias,    // buffer takes over the memory of the one it would copy
@@ -60,8 +66,8 @@ struct Step {
   std::vector<Atom> space, reduced;       // outermost first
   Reduction reduction = Reduction::none;  // reduce, scan; write: none overwrites
   ExprId body = -1, a = -1, b = -1;
-  std::array<Atom, 4> axes{-1, -1, -1, -1};  // matmul: batch, m, n, k; -1 where the size is 1
-  ExprId position = -1;                      // argmax, argmin: logical index along `reduced`
+  Product product;       // matmul
+  ExprId position = -1;  // argmax, argmin: logical index along `reduced`
   BufferId buffer = -1;
   Index at;
   ir::Dtype dtype = ir::Dtype::f32;  // stored; scan accumulates in a wider one

@@ -43,6 +43,12 @@ const Type& Builder::type(ir::ValueId id) const {
   return i < graph_.values.size() ? graph_.values[i].type : added[i - graph_.values.size()].type;
 }
 
+const Origin* Builder::origin(Val v) const {
+  if (!origins_) return nullptr;
+  const auto found = origins_->find(v.id);
+  return found == origins_->end() ? nullptr : &found->second;
+}
+
 Type& Builder::added_type(ir::ValueId id) { return added[static_cast<size_t>(id) - graph_.values.size()].type; }
 
 Val Builder::emit(std::string op, std::vector<Arg> args, Type type) {
@@ -253,6 +259,20 @@ Val bmm(Val x, Val y) {
       "bmm");
   return x.b->emit("aten::bmm", {{"self", ref(x)}, {"mat2", ref(y)}},
                    ir::contiguous(x.dtype(), {x.size(0), x.size(1), y.size(2)}));
+}
+
+Val einsum(std::string equation, Val x, Val y) {
+  PRECAST_CHECK(x.dtype() == y.dtype(), "operands of einsum have two dtypes");
+  const size_t comma = equation.find(','), arrow = equation.find("->");
+  const std::string left = equation.substr(0, comma), right = equation.substr(comma + 1, arrow - comma - 1);
+  Dims sizes;
+  for (char letter : equation.substr(arrow + 2)) {
+    const size_t in_left = left.find(letter);
+    sizes.push_back(in_left < left.size() ? x.sizes().at(in_left) : y.sizes().at(right.find(letter)));
+  }
+  return x.b->emit("aten::einsum",
+                   {{"equation", std::move(equation)}, {"tensors", std::vector<Ref>{ref(x), ref(y)}}, {"path", {}}},
+                   ir::contiguous(x.dtype(), std::move(sizes)));
 }
 
 }  // namespace precast::passes

@@ -5,6 +5,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/graph.h"
@@ -29,15 +30,24 @@ struct Val {
   int64_t numel() const { return type().numel(); }
 };
 
+/// Which result of which recorded node a value is.
+struct Origin {
+  ir::Node node;
+  size_t out = 0;
+};
+using Origins = std::unordered_map<ir::ValueId, Origin>;
+
 class Builder {
  public:
-  explicit Builder(const ir::Graph& g) : graph_(g) {}
+  explicit Builder(const ir::Graph& g, const Origins* origins = nullptr) : graph_(g), origins_(origins) {}
 
   std::vector<ir::Node> nodes;  // made so far
   std::deque<ir::Value> added;  // their values; numbered after the graph's
 
   Val value(ir::ValueId id) { return {this, id}; }
   const ir::Type& type(ir::ValueId) const;
+  /// nullptr for a graph input and for what was not decomposed.
+  const Origin* origin(Val) const;
   ir::Type& added_type(ir::ValueId);  // of a value made here
   Val emit(std::string op, std::vector<ir::Arg> args, ir::Type type);
   std::vector<Val> emit_all(std::string op, std::vector<ir::Arg> args, std::vector<ir::Type> types);
@@ -55,6 +65,7 @@ class Builder {
 
  private:
   const ir::Graph& graph_;
+  const Origins* origins_;
 };
 
 // Pointwise, one operand.
@@ -118,6 +129,8 @@ Dims all_dims(Val);
 // Matrix products: [n,k]x[k,m], [b,n,k]x[b,k,m].
 Val mm(Val, Val);
 Val bmm(Val, Val);
+/// Two operands, a letter for each dim; the result is contiguous.
+Val einsum(std::string equation, Val, Val);
 
 // Shape: windows where possible.
 Val reshape(Val, const Dims& sizes);
@@ -131,6 +144,11 @@ Val slice(Val, int64_t d, int64_t start, int64_t length, int64_t step = 1);
 /// base with the window (in elements of base's dtype) overwritten; src has the window's sizes and base's dtype.
 Val scatter_window(Val base, Val src, int64_t offset_bytes, const Dims& strides);
 Val contiguous(Val);
+/// A contiguous copy, because what comes next reads it in that order: no pass gives it another layout.
+Val in_order(Val);
+/// As torch.nn.functional.pad: amounts from the last dim on.
+Val pad(Val, const Dims& amounts, Number value);
+Val flip(Val, const Dims& dims);
 Val cat(const std::vector<Val>&, int64_t d);
 
 // Index.

@@ -99,6 +99,29 @@ Val scatter_window(Val base, Val src, int64_t offset, const Dims& strides) {
       base.type());
 }
 
+Val in_order(Val x) {
+  if (x.type().is_contiguous()) return x;
+  constexpr int64_t kContiguousFormat = 0;
+  return x.b->emit("aten::clone", {{"self", ref(x)}, {"memory_format", kContiguousFormat}},
+                   ir::contiguous(x.dtype(), x.sizes()));
+}
+
+Val pad(Val x, const Dims& amounts, Number value) {
+  Dims sizes = x.sizes();
+  for (size_t i = 0; i < amounts.size() / 2; ++i) {
+    int64_t& s = sizes.at(sizes.size() - 1 - i);
+    s += amounts[2 * i] + amounts[2 * i + 1];
+    if (s < 0) decline("a negative size");
+  }
+  return x.b->emit("aten::constant_pad_nd", {{"self", ref(x)}, {"pad", amounts}, {"value", value.in(x.dtype())}},
+                   ir::contiguous(x.dtype(), sizes));
+}
+
+Val flip(Val x, const Dims& dims) {
+  if (x.dim() == 0 || dims.empty()) return x;
+  return x.b->emit("aten::flip", {{"self", ref(x)}, {"dims", dims}}, ir::contiguous(x.dtype(), x.sizes()));
+}
+
 Val cat(const std::vector<Val>& parts, int64_t d) {
   Type t = ir::contiguous(parts[0].dtype(), parts[0].sizes());
   std::vector<Ref> refs;

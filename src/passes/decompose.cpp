@@ -46,7 +46,8 @@ bool is_lowered(const Type& t) {
 
 class Decomposer {
  public:
-  Decomposer(const Graph& g, const Node& n) : builder(g), node_(n), op_(builder, n) {}
+  Decomposer(const Graph& g, const Node& n, const Origins* origins = nullptr)
+      : builder(g, origins), node_(n), op_(builder, n) {}
 
   /// Fills builder.nodes and `values`: (recorded, new) pairs. Throws Declined.
   void run() {
@@ -171,6 +172,7 @@ void decompose(Graph& g) {
     if (id != kNoValue) id = now[static_cast<size_t>(id)];
   };
   std::vector<Node> nodes;
+  Origins origins;
   for (Node& n : g.nodes) {
     ir::for_each_operand(n, [&](ir::Slot, ValueId& id) { rename(id); });
     for (ir::Shared& s : n.shared) rename(s.base);
@@ -178,7 +180,7 @@ void decompose(Graph& g) {
       nodes.push_back(std::move(n));
       continue;
     }
-    Decomposer d(g, n);
+    Decomposer d(g, n, &origins);
     try {
       d.run();
     } catch (const Declined&) {
@@ -191,6 +193,8 @@ void decompose(Graph& g) {
     }
     for (Node& made : needed(d.builder, d.values)) nodes.push_back(std::move(made));
     for (auto [recorded, made] : d.values) now[static_cast<size_t>(recorded)] = made;
+    for (size_t i = 0; i < n.outs.size(); ++i)
+      if (n.outs[i].id != kNoValue) origins[now[static_cast<size_t>(n.outs[i].id)]] = {n, i};
   }
   for (ValueId& id : g.outputs) rename(id);
   g.nodes = std::move(nodes);

@@ -88,10 +88,16 @@ void linear(Op& op) {
   op.result(0, cast(reshape(y, sizes), x.dtype()));
 }
 
+void einsum_rule(Op& op) {
+  std::vector<Val> operands = op.vals("tensors");
+  if (operands.size() != 2 || operands[0].dtype() != operands[1].dtype()) decline("not two operands of one dtype");
+  op.result(0, einsum(op.text("equation"), operands[0], operands[1]));
+}
+
 constexpr Row kRows[] = {
     {"aten::mm", mm_rule},   {"aten::bmm", bmm_rule}, {"aten::addmm", addmm},   {"aten::baddbmm", baddbmm},
     {"aten::mv", mv},        {"aten::addmv", addmv},  {"aten::addr", addr},     {"aten::addbmm", addbmm},
-    {"aten::dot", dot_rule}, {"aten::vdot", vdot},    {"aten::linear", linear},
+    {"aten::dot", dot_rule}, {"aten::vdot", vdot},    {"aten::linear", linear}, {"aten::einsum", einsum_rule},
 };
 
 }  // namespace

@@ -8,14 +8,16 @@
 
 namespace precast::passes {
 
-/// The pipeline: decompose, simplify, share equal nodes, drop dead ones, renumber. A node that no rule handles
-/// exactly stays as it was recorded and becomes a host op.
+/// The pipeline: decompose, simplify, choose layouts, share equal nodes, drop dead ones, renumber. A node that no rule
+/// handles exactly stays as it was recorded and becomes a host op.
 void to_core(ir::Graph&);
 
 /// Rewrites in-place and compound ops into core ops; the tables are in the files named after their families.
 void decompose(ir::Graph&);
 /// Composes views, drops casts, copies and arithmetic that change nothing (bit for bit).
 void simplify(ir::Graph&);
+/// Gives values between contractions the layout in which the contractions leave them.
+void relayout(ir::Graph&);
 /// Makes equal nodes one. Random ops and host ops are never merged.
 void share_equal_nodes(ir::Graph&);
 /// Drops nodes without use. Random ops, conditions and ops that may have other effects stay.

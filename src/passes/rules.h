@@ -76,6 +76,8 @@ std::span<const Row> softmax_rules();
 std::span<const Row> norm_rules();
 std::span<const Row> loss_rules();
 std::span<const Row> matrix_rules();
+std::span<const Row> convolution_rules();
+std::span<const Row> pool_rules();
 std::span<const Row> index_rules();
 std::span<const Row> shape_rules();
 std::span<const Row> creation_rules();

@@ -1,4 +1,4 @@
-// Copies and rearrangements; pooling whose windows tile the input.
+// Copies and rearrangements.
 #include <algorithm>
 
 #include "passes/rules.h"
@@ -64,24 +64,12 @@ void stack(Op& op) {
   op.result(0, parts.size() == 1 ? parts[0] : cat(parts, d));
 }
 
-void constant_pad(Op& op) {
-  Val x = op.val("self");
-  Dims pad = op.ints("pad"), sizes = x.sizes();
-  for (size_t i = 0; i < pad.size() / 2; ++i) {
-    int64_t& s = sizes.at(sizes.size() - 1 - i);
-    s += pad[2 * i] + pad[2 * i + 1];
-    if (s < 0) decline("a negative size");
-  }
-  op.result(0, op.b.emit("aten::constant_pad_nd",
-                         {{"self", Ref{x.id}}, {"pad", pad}, {"value", op.number("value").in(x.dtype())}},
-                         ir::contiguous(x.dtype(), sizes)));
-}
-void flip(Op& op) {
+void constant_pad(Op& op) { op.result(0, pad(op.val("self"), op.ints("pad"), op.number("value"))); }
+void flip_rule(Op& op) {
   Val x = op.val("self");
   Dims dims = op.ints("dims");
-  if (x.dim() == 0 || dims.empty()) return op.result(0, x);
   for (int64_t& d : dims) d = wrap_dim(d, x.dim());
-  op.result(0, op.b.emit("aten::flip", {{"self", Ref{x.id}}, {"dims", dims}}, ir::contiguous(x.dtype(), x.sizes())));
+  op.result(0, flip(x, dims));
 }
 void roll(Op& op) {
   Val x = op.val("self");
@@ -117,56 +105,12 @@ void triangle(Op& op, std::string_view keep) {
 void tril(Op& op) { triangle(op, "le.Scalar"); }
 void triu(Op& op) { triangle(op, "ge.Scalar"); }
 
-// ---- average pooling over windows that tile the last two dims
-
-void mean_of_tiles(Op& op, Val x, int64_t h, int64_t w) {
-  if (!ir::is_float(x.dtype()) || x.numel() == 0) decline("no floats");
-  Dims tiled(x.sizes().begin(), x.sizes().end() - 2), result = tiled;
-  int64_t k = x.dim(), rows = x.size(k - 2) / h, columns = x.size(k - 1) / w;
-  tiled.insert(tiled.end(), {rows, h, columns, w});
-  result.insert(result.end(), {rows, columns});
-  Val c = cast(x, compute_dtype(x.dtype()));
-  op.result(0, cast(reshape(mean(reshape(c, tiled), {k - 1, k + 1}, false), result), x.dtype()));
-}
-void adaptive_avg_pool2d(Op& op) {
-  Val x = op.val("self");
-  Dims out = op.ints("output_size");
-  if (x.dim() < 3 || out.size() != 2 || out[0] < 1 || out[1] < 1) decline("unusual sizes");
-  int64_t h = x.size(x.dim() - 2), w = x.size(x.dim() - 1);
-  if (h % out[0] || w % out[1]) decline("windows do not tile the input");
-  mean_of_tiles(op, x, h / out[0], w / out[1]);
-}
-void avg_pool2d(Op& op) {
-  Val x = op.val("self");
-  Dims kernel = op.ints("kernel_size"), stride = op.ints("stride"), padding = op.ints("padding");
-  if (kernel.size() == 1) kernel.push_back(kernel[0]);
-  if (stride.size() == 1) stride.push_back(stride[0]);
-  if (stride.empty()) stride = kernel;
-  if (x.dim() < 3 || stride != kernel || op.given("divisor_override") ||
-      std::ranges::any_of(padding, [](int64_t p) { return p != 0; }))
-    decline("windows do not tile the input");
-  int64_t h = x.size(x.dim() - 2), w = x.size(x.dim() - 1);
-  if (h % kernel[0] || w % kernel[1]) decline("windows do not tile the input");
-  mean_of_tiles(op, x, kernel[0], kernel[1]);
-}
-
 constexpr Row kRows[] = {
-    {"aten::clone", clone},
-    {"aten::_to_copy", to_copy},
-    {"aten::copy", copy_rule},
-    {"aten::fill.Scalar", fill},
-    {"aten::fill.Tensor", fill},
-    {"aten::zero", zero},
-    {"aten::cat", cat_rule},
-    {"aten::stack", stack},
-    {"aten::constant_pad_nd", constant_pad},
-    {"aten::flip", flip},
-    {"aten::roll", roll},
-    {"aten::repeat", repeat},
-    {"aten::tril", tril},
-    {"aten::triu", triu},
-    {"aten::_adaptive_avg_pool2d", adaptive_avg_pool2d},
-    {"aten::avg_pool2d", avg_pool2d},
+    {"aten::clone", clone},      {"aten::_to_copy", to_copy}, {"aten::copy", copy_rule},
+    {"aten::fill.Scalar", fill}, {"aten::fill.Tensor", fill}, {"aten::zero", zero},
+    {"aten::cat", cat_rule},     {"aten::stack", stack},      {"aten::constant_pad_nd", constant_pad},
+    {"aten::flip", flip_rule},   {"aten::roll", roll},        {"aten::repeat", repeat},
+    {"aten::tril", tril},        {"aten::triu", triu},
 };
 
 }  // namespace

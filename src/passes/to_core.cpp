@@ -11,6 +11,8 @@ struct Pass {
 constexpr Pass kPipeline[] = {
     {"decompose", decompose},
     {"simplify", simplify},
+    {"relayout", relayout},
+    {"simplify again", simplify},
     {"share_equal_nodes", share_equal_nodes},
     {"drop_dead_nodes", drop_dead_nodes},
     {"renumber", ir::renumber},

@@ -32,12 +32,12 @@ emit::GemmSpec spec_of(const Case& c, const std::string& name) {
   s.name = name;
   const std::string pointer = std::string("const ") + kName<T> + "*";
   s.params = {{pointer, "p0"}, {pointer, "p1"}, {std::string(kName<T>) + "*", "p2"}};
-  s.batch = c.batch, s.M = c.M, s.N = c.N, s.K = c.K;
+  s.batch = {c.batch}, s.M = {c.M}, s.N = c.N, s.K = {c.K};
   s.dtype = s.a.dtype = s.b.dtype = kDtype<T>;
   s.a.pointer = "p0", s.b.pointer = "p1";
-  s.a.batch_stride = c.shared_a ? 0 : c.M * c.K, s.b.batch_stride = c.shared_b ? 0 : c.K * c.N;
-  s.a.i_stride = c.ta ? 1 : c.K, s.a.k_stride = c.ta ? c.M : 1;
-  s.b.i_stride = c.tb ? c.K : 1, s.b.k_stride = c.tb ? 1 : c.N;
+  s.a.batch_strides = {c.shared_a ? 0 : c.M * c.K}, s.b.batch_strides = {c.shared_b ? 0 : c.K * c.N};
+  s.a.i_strides = {c.ta ? 1 : c.K}, s.a.k_strides = {c.ta ? c.M : 1};
+  s.b.i_strides = {c.tb ? c.K : 1}, s.b.k_strides = {c.tb ? 1 : c.N};
   s.epilogue = "store<" + std::string(kName<T>) + ">(p2 + (b * " + std::to_string(c.M) + " + m) * " +
                std::to_string(c.N) + " + n, acc, len);";
   return s;
@@ -200,12 +200,12 @@ TEST_CASE("prologues in either direction, half weights, and an epilogue with bia
         s.name = "fused";
         s.params = {{"const f32*", "p0"},   {"const bf16*", "p1"}, {"const f32*", "bias"},
                     {"const f32*", "rest"}, {"f32*", "y"},         {"f32*", "z"}};
-        s.M = M, s.N = N, s.K = K;
+        s.M = {M}, s.N = N, s.K = {K};
         s.a.fetch = a_along_k ? "return mul(load<f32, W>(p0 + i * 41 + k, len), splat<f32, W>(2));"
                               : "return mul(load_strided<f32, W>(p0 + i * 41 + k, 41, len), splat<f32, W>(2));";
         s.a.along_k = a_along_k;
         s.b.pointer = "p1", s.b.dtype = Dtype::bf16;
-        s.b.i_stride = b_along_k ? K : 1, s.b.k_stride = b_along_k ? 1 : N;
+        s.b.i_strides = {b_along_k ? K : 1}, s.b.k_strides = {b_along_k ? 1 : N};
         s.epilogue =
             "const auto t = relu(add(acc, load<f32, W>(bias + n, len)));\n"
             "store<f32>(y + m * 37 + n, add(t, load<f32, W>(rest + m * 37 + n, len)), len);\n"

@@ -285,6 +285,8 @@ class Interpreter {
         }
         return s;
       });
+    } else if (op == "einsum") {
+      einsum(n, out);
     } else if (op == "gather" || op == "index_select") {
       const Tensor &x = t(n, "self"), &index = t(n, "index");
       auto d = static_cast<int64_t>(num(n, "dim"));
@@ -403,6 +405,36 @@ class Interpreter {
       });
     }
     v_[n.outs[0].id] = std::move(out);
+  }
+
+  void einsum(const Node& n, Tensor& out) {
+    const auto& refs = std::get<std::vector<precast::ir::Ref>>(*n.find("tensors"));
+    const auto& equation = std::get<std::string>(*n.find("equation"));
+    const size_t comma = equation.find(','), arrow = equation.find("->");
+    const std::string left = equation.substr(0, comma), right = equation.substr(comma + 1, arrow - comma - 1),
+                      result = equation.substr(arrow + 2);
+    const Tensor &a = v_.at(refs[0].id), &b = v_.at(refs[1].id);
+    std::map<char, int64_t> sizes, now;
+    for (size_t d = 0; d < left.size(); ++d) sizes[left[d]] = a.type.sizes[d];
+    for (size_t d = 0; d < right.size(); ++d) sizes[right[d]] = b.type.sizes[d];
+    std::string summed;
+    Index summed_sizes;
+    for (const auto& [letter, size] : sizes)
+      if (result.find(letter) == std::string::npos) summed += letter, summed_sizes.push_back(size);
+    const auto element = [&](const Tensor& x, const std::string& dims) {
+      Index i;
+      for (const char d : dims) i.push_back(now[d]);
+      return at(x, i);
+    };
+    each(out.type.sizes, [&](const Index& i) {
+      for (size_t d = 0; d < i.size(); ++d) now[result[d]] = i[d];
+      Real sum = 0;
+      each(summed_sizes, [&](const Index& k) {
+        for (size_t d = 0; d < k.size(); ++d) now[summed[d]] = k[d];
+        sum += element(a, left) * element(b, right);
+      });
+      out.set(offset(out.type, i), sum);
+    });
   }
 
   // ---- self[indices] ----
