@@ -48,6 +48,8 @@ struct Walk {
   int64_t run() const { return sizes.empty() ? 1 : sizes.back(); }  // elements before the stride changes
   int64_t step() const { return strides.empty() ? 1 : strides.back(); }
   bool simple() const { return sizes.size() <= 1; }
+  int64_t next_run() const { return simple() ? 1 : sizes[sizes.size() - 2]; }  // runs before the next change
+  int64_t next_step() const { return simple() ? 0 : strides[strides.size() - 2]; }
 };
 
 Walk walk(const Sizes& sizes, const Sizes& strides) {
@@ -125,20 +127,6 @@ bool b_along_k(const GemmSpec& s) {
   return k.step() == 1 && (k.simple() || k.run() >= 16);
 }
 
-/// Rows whose distance is a multiple of a page fall into one set of the first-level cache.
-bool thrashes(int64_t stride, Dtype dtype) { return stride * ir::itemsize(dtype) % 2048 == 0; }
-
-std::string_view a_form(const GemmSpec& s) {
-  if (!plain(s, s.a)) return "A_COPIED";
-  const Walk rows = a_rows(s), depth = a_depth(s);
-  if (!rows.simple() && rows.run() < kFullTile) return "A_COPIED";
-  if (!depth.simple() && depth.run() < kLongRun) return "A_COPIED";
-  const bool few = product(s.M) <= 2 || s.N <= 64;
-  if (depth.step() == 1 && (few || !thrashes(rows.step(), s.dtype))) return "A_DIRECT_K";
-  if (rows.step() == 1 && few) return "A_DIRECT_M";
-  return "A_COPIED";
-}
-
 std::string_view b_form(const GemmSpec& s) {
   if (s.b.packed) return "B_PREPACKED";
   if (!plain(s, s.b)) return "B_PACKED";
@@ -169,8 +157,9 @@ std::string memory_text(const GemmSpec& s, const GemmOperand& x, char name, char
       "({5}) + {6}LL; }}\n",
       type, name, x.pointer, offset("b", walk(s.batch, x.batch_strides)), offset("i", i), offset("k", k), shift);
   for (const auto& [axis, w] : {std::pair{i_name, &i}, std::pair{'k', &k}})
-    text +=
-        fmt::format("  static constexpr i64 {0}_{1} = {2}LL, {0}_{1}_run = {3}LL;\n", name, axis, w->step(), w->run());
+    text += fmt::format(
+        "  static constexpr i64 {0}_{1} = {2}LL, {0}_{1}_run = {3}LL, {0}_{1}2 = {4}LL, {0}_{1}2_run = {5}LL;\n", name,
+        axis, w->step(), w->run(), w->next_step(), w->next_run());
   return text;
 }
 
@@ -180,8 +169,8 @@ std::string fetch_text(const GemmOperand& x, char name) {
 }
 
 std::string a_text(const GemmSpec& s) {
-  std::string text =
-      fmt::format("  static constexpr bool a_along_k = {}, a_computed = {};\n", a_along_k(s), !s.a.fetch.empty());
+  std::string text = fmt::format("  static constexpr bool a_along_k = {}, a_computed = {}, a_plain = {};\n",
+                                 a_along_k(s), !s.a.fetch.empty(), plain(s, s.a));
   if (!s.a.fetch.empty()) return text + fetch_text(s.a, 'a');
   return text + memory_text(s, s.a, 'a', 'm', a_rows(s), a_depth(s), 0);
 }
@@ -244,9 +233,7 @@ int64_t gemm_workspace_bytes(const GemmSpec& s) { return b_form(s) == "B_PACKED"
 
 std::string gemm_kernel(const GemmSpec& s) {
   check(s);
-  std::string member = fmt::format("  static constexpr a_form a_reads = {};\n  static constexpr b_form b_reads = {};\n",
-                                   a_form(s), b_form(s));
-  member += a_text(s) + b_text(s);
+  std::string member = fmt::format("  static constexpr b_form b_reads = {};\n", b_form(s)) + a_text(s) + b_text(s);
   member += fmt::format(
       "  template <int W> PRECAST_MEMBER void done(i64 b, i64 m, i64 n, vec<T, W> acc, int len) const {{\n{}\n  }}\n",
       s.epilogue);
@@ -265,8 +252,8 @@ std::string gemm_pack(const GemmSpec& original) {
   check(s);
   const std::string type = s.name + "_packing";
   std::string member =
-      "  static constexpr a_form a_reads = A_COPIED;\n  static constexpr b_form b_reads = B_PACKED;\n"
-      "  static constexpr bool a_along_k = true;\n";
+      "  static constexpr b_form b_reads = B_PACKED;\n"
+      "  static constexpr bool a_along_k = true, a_plain = false;\n";
   member += b_text(s);
   return product_struct(s, type, member) +
          fmt::format("void {}_pack(const precast_host* host, {}* packed{}) {{ pack(host, {}{{{}}}, packed); }}\n",

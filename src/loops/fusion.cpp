@@ -134,7 +134,7 @@ class Fusion {
     }
   }
 
-  /// Kernels of producers, latest first, then those that read the same buffers.
+  /// Kernels of producers, products and the latest first, then those that read the same buffers.
   std::vector<int> candidates(const Step& s, const std::set<int>& needs) {
     std::vector<int> found(needs.rbegin(), needs.rend());
     std::set<int, std::greater<>> siblings;
@@ -145,6 +145,10 @@ class Fusion {
     }
     for (const int k : siblings)
       if (!needs.contains(k)) found.push_back(k);
+    // Where a product and something small are read, what follows belongs to the product.
+    std::stable_partition(found.begin(), found.end(), [&](int k) {
+      return kernels_[static_cast<size_t>(k)].steps[0].kind == Step::Kind::matmul;
+    });
     if (found.size() > 12) found.resize(12);
     return found;
   }

@@ -70,6 +70,10 @@ void add(Lowering& l, const Job& job) {
     Step& step = l.step(i);
     step.kind = Step::Kind::map;
     if (is_arg(job.kind)) step.body = std::exchange(step.position, -1);
+    // A sum starts from 0: that of -0 is 0.
+    const Dtype t = job.dtype;
+    if (job.kind == Reduction::sum && ir::is_float(t))
+      step.body = l.exprs().call("add", t, {step.body, l.exprs().constant(t, 0.0)});
   }
 }
 

@@ -14,6 +14,7 @@ struct Case {
   bool host = false, any_zero = false;
   double within = 0;  // an absolute difference that is allowed besides the usual one
 };
+/// PRECAST_OPS=pool in the environment: only lines that contain it, to look at one op.
 std::vector<Case> read_cases();
 
 /// The case as a recorded graph, its operands, and what eager makes of them.

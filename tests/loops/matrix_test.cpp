@@ -64,6 +64,41 @@ TEST_CASE("products and their epilogues") {
          %6: f32[9] = aten::sum.dim_IntList(self=%1, dim=[0], keepdim=false, dtype=None)
          return (%3, %5, %6)
        })"},
+      {"convolution with border, batch norm, relu, residual, and the next border",
+       R"(graph(%0: f32[2,3,9,9], %1: f32[20,3,3,3], %2: f32[20], %3: f32[2,9,9,20]) {
+         %4: f32[2,9,9,3]{243,9,1,81} = prim::view(base=%0, offset=0)
+         %5: f32[2,11,11,3] = aten::constant_pad_nd(self=%4, pad=[0,0,1,1,1,1], value=0.0)
+         %6: f32[2,9,9,3,3,3]{363,33,3,33,3,1} = prim::view(base=%5, offset=0)
+         %7: f32[2,9,9,20] = aten::einsum(equation="nhwjkc,ocjk->nhwo", tensors=[%6, %1], path=None)
+         %8: f32[2,9,9,20] = aten::mul.Tensor(self=%7, other=%2)
+         %9: f32[2,9,9,20] = aten::add.Tensor(self=%8, other=%3, alpha=1)
+         %10: f32[2,9,9,20] = aten::relu(self=%9)
+         %11: f32[2,11,11,20] = aten::constant_pad_nd(self=%10, pad=[0,0,1,1,1,1], value=0.0)
+         %12: f32[2,20,9,9] = prim::view(base=%10, offset=0)
+         return (%11, %10)
+       })"},
+      {"rows side by side in the result, two columns, a batch in the middle",
+       R"(graph(%0: f32[5,3,8,6], %1: f32[4,3,6,7]) {
+         %2: f32[7,3,4,5,8] = aten::einsum(equation="abcd,ebdf->fbeac", tensors=[%0, %1], path=None)
+         %3: f32[7,3,4,5,8] = aten::relu(self=%2)
+         %4: f32[5,3,8,4,7] = aten::einsum(equation="abcd,ebdf->abcef", tensors=[%0, %1], path=None)
+         return (%3, %4)
+       })"},
+      {"an operand turned around, and one widened",
+       R"(graph(%0: f32[2,5,5,4], %1: f32[3,4,2,2], %2: bf16[4,9]) {
+         %3: f32[3,4,2,2] = aten::flip(self=%1, dims=[2,3])
+         %4: f32[2,4,4,2,2,4]{100,20,4,20,4,1} = prim::view(base=%0, offset=0)
+         %5: f32[2,4,4,3] = aten::einsum(equation="nhwjkc,ocjk->nhwo", tensors=[%4, %3], path=None)
+         %6: f32[4,9] = aten::_to_copy(self=%2, dtype=f32, layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)
+         %7: f32[2,5,5,9] = aten::einsum(equation="nhwc,co->nhwo", tensors=[%0, %6], path=None)
+         return (%5, %7)
+       })"},
+      {"sums over an operand alone, diagonals and dots stay with the host",
+       R"(graph(%0: f32[4,4], %1: f32[4,4]) {
+         %2: f32[4] = aten::einsum(equation="ij,kj->i", tensors=[%0, %1], path=None)
+         return (%2)
+       })",
+       1e-4, 1e-4, {}, 1},
   };
   for (Program& p : all) p.relative = std::max(p.relative, 1e-4), p.absolute = std::max(p.absolute, 1e-4);
   check(all);
