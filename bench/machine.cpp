@@ -15,7 +15,8 @@ constexpr int kChains = 12;  // independent sums: enough to hide the latency of 
 
 template <class V>
 __attribute__((always_inline)) inline float multiply_add() {
-  V sums[kChains] = {}, a = V{} + 1.0001f, b = V{} + 0.5f;
+  V sums[kChains], a = V{} + 1.0001f, b = V{} + 0.5f;
+  for (int k = 0; k < kChains; ++k) sums[k] = V{} + static_cast<float>(k);  // equal ones would be computed once
   for (long i = 0; i < kRounds; ++i) {
 #pragma GCC unroll 12
     for (int k = 0; k < kChains; ++k) sums[k] = sums[k] * b + a;
