@@ -5,6 +5,7 @@
 
 #include "api/options_check.h"
 #include "artifact/isa.h"
+#include "artifact/symbol.h"
 
 namespace precast {
 
@@ -18,12 +19,6 @@ Tracer::Tracer(std::string_view name) {
 namespace api {
 
 namespace {
-
-bool is_identifier(std::string_view s) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  return !s.empty() && letter(s[0]) && std::all_of(s.begin(), s.end(), [&](char c) { return letter(c) || digit(c); });
-}
 
 void check_decomposition(const std::string& op, bool has_function) {
   const size_t dot = op.find('.');
@@ -39,8 +34,7 @@ void check_decomposition(const std::string& op, bool has_function) {
 void check(const LowerOptions& options) {
   if (options.backend != "inductor" && options.backend != "eager")
     throw std::invalid_argument("backend must be 'inductor' or 'eager', got '" + options.backend + "'");
-  if (!is_identifier(options.symbol))
-    throw std::invalid_argument("symbol must be a C identifier such as 'precast_model', got '" + options.symbol + "'");
+  artifact::check_symbol(options.symbol);
   artifact::resolve_isas(options.isa);
   if (const auto& decompositions = options.tracer.make_fx().decompositions)
     for (const auto& [op, function] : decompositions->table) check_decomposition(op, static_cast<bool>(function));

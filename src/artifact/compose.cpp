@@ -1,11 +1,11 @@
 #include "artifact/compose.h"
 
-#include <cctype>
 #include <stdexcept>
 
 #include "artifact/embedded.h"
 #include "artifact/isa.h"
 #include "artifact/literal.h"
+#include "artifact/symbol.h"
 #include "artifact/tables.h"
 #include "ir/print.h"
 #include "util/errors.h"
@@ -16,12 +16,6 @@ namespace {
 constexpr std::string_view kFirstLine = "// precast artifact, format 1: ";
 constexpr std::string_view kMetadata = "\nstatic const char precast_metadata[] =\n";
 constexpr std::string_view kGraph = "\nstatic const char precast_graph[] =\n";
-
-void check_symbol(const std::string& symbol) {
-  bool ok = !symbol.empty() && !std::isdigit(static_cast<unsigned char>(symbol[0]));
-  for (const char c : symbol) ok = ok && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
-  if (!ok) throw std::invalid_argument("the symbol '" + symbol + "' is not a C identifier; precast_model is usual");
-}
 
 std::string title(std::string_view name) { return "\n// ---- " + std::string(name) + " ----\n\n"; }
 

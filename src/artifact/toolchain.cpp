@@ -1,5 +1,6 @@
 #include "artifact/toolchain.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <exception>
@@ -31,13 +32,23 @@ std::string first_lines(const std::string& text, int n) {
   return result;
 }
 
-void run_compiler(const Command& command, const std::filesystem::path& made) {
+// A text of the user's, under the name that the user knows.
+struct Source {
+  std::string path, name;
+  std::string in(std::string text) const {
+    for (size_t at = 0; !name.empty() && (at = text.find(path, at)) != text.npos; at += name.size())
+      text.replace(at, path.size(), name);
+    return text;
+  }
+};
+
+void run_compiler(const Command& command, const std::filesystem::path& made, const Source& source) {
   const ProcessResult result = run_process(command);
   if (result.exit_code == 0 || (result.exit_code < 0 && std::filesystem::exists(made))) return;
   std::string text;
   for (const std::string& word : command) text += (text.empty() ? "" : " ") + word;
-  throw PrecompileError("the C++ compiler failed (exit code " + std::to_string(result.exit_code) + "): " + text +
-                        first_lines(result.output, 12));
+  throw PrecompileError("the C++ compiler failed (exit code " + std::to_string(result.exit_code) +
+                        "): " + source.in(text + first_lines(result.output, 12)));
 }
 
 // Calls job(i) for i in [0, n) on up to as many threads as there are cores; throws the first failure.
@@ -89,7 +100,8 @@ std::string compiler_version(const std::vector<std::string>& compiler) {
   return output.substr(0, output.find('\n'));
 }
 
-std::vector<std::byte> compile_artifact(std::string_view code, const std::vector<std::string>& extra_flags) {
+std::vector<std::byte> compile_artifact(std::string_view code, const std::vector<std::string>& extra_flags,
+                                        const std::string& name) {
   const Command compiler = find_compiler();
   if (compiler.empty())
     throw PrecompileError(
@@ -99,24 +111,27 @@ std::vector<std::byte> compile_artifact(std::string_view code, const std::vector
   const TempFolder folder;
   const auto in_folder = [&](const std::string& name) { return (folder.path() / name).string(); };
   const std::string source = in_folder("model.cpp"), shared = in_folder("model.so");
+  const Source shown{source, name};
   std::ofstream file(source, std::ios::binary);
   file.write(code.data(), static_cast<std::streamsize>(code.size()));
   if (!file.flush())
     throw PrecompileError("cannot write " + source +
                           " for the compiler. Is the disk full? TMPDIR names another place.");
 
-  const Command flags = Command{"-std=c++17", "-O3", "-fPIC"} + extra_flags, link = {"-shared", "-s", "-o", shared};
+  const Command flags = Command{"-std=c++17", "-O3", "-fPIC"} + extra_flags;
+  const bool debug = std::any_of(extra_flags.begin(), extra_flags.end(), [](auto& f) { return f.starts_with("-g"); });
+  const Command link = Command{"-shared"} + (debug ? Command{} : Command{"-s"}) + Command{"-o", shared};
   if (parts.empty()) {
-    run_compiler(compiler + flags + link + Command{source}, shared);
+    run_compiler(compiler + flags + link + Command{source}, shared, shown);
   } else {
     Command objects;
     for (const int part : parts) objects.push_back(in_folder(std::to_string(part) + ".o"));
     in_parallel(parts.size(), [&](size_t i) {
       run_compiler(
           compiler + flags + Command{"-DPRECAST_PART=" + std::to_string(parts[i]), "-c", source, "-o", objects[i]},
-          objects[i]);
+          objects[i], shown);
     });
-    run_compiler(compiler + link + objects, shared);
+    run_compiler(compiler + link + objects, shared, shown);
   }
   return read_binary_file(shared, "compiler's output");
 }

@@ -14,7 +14,9 @@ std::vector<std::string> find_compiler();
 std::string compiler_version(const std::vector<std::string>& compiler);
 
 /// Compiles the text of an artifact to a shared object and returns its bytes. Parts compile in parallel.
-/// Throws PrecompileError with the first lines of the compiler's output, or when there is no compiler.
-std::vector<std::byte> compile_artifact(std::string_view code, const std::vector<std::string>& extra_flags = {});
+/// Throws PrecompileError with the first lines of the compiler's output, or when there is no compiler; messages call
+/// the text `name`, if it has one.
+std::vector<std::byte> compile_artifact(std::string_view code, const std::vector<std::string>& extra_flags = {},
+                                        const std::string& name = {});
 
 }  // namespace precast::artifact

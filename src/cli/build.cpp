@@ -41,7 +41,7 @@ void run(const Options& o) {
     throw PrecompileError(o.artifact +
                           " was captured with backend \"eager\": it holds a graph and no kernels to compile; "
                           "capture it with --backend inductor");
-  const std::vector<std::byte> object = artifact::compile_artifact(code, o.flags);
+  const std::vector<std::byte> object = artifact::compile_artifact(code, o.flags, o.artifact);
   io::write_file(o.out, {object});
   std::cout << "wrote " << o.out << ": exports " << text.metadata.symbol << "()\n";
 }

@@ -6,6 +6,7 @@
 
 #include "../scratch.h"
 #include "artifact/isa.h"
+#include "artifact/toolchain.h"
 #include "ir/print.h"
 #include "precast/error.h"
 #include "sample.h"
@@ -62,7 +63,7 @@ TEST_CASE("wrong options are refused") {
   ComposeOptions options;
   for (const char* symbol : {"", "1a", "a-b", "a b", "a::b"}) {
     options.symbol = symbol;
-    CHECK_THROWS_WITH_AS(composed(options), doctest::Contains("is not a C identifier"), std::invalid_argument);
+    CHECK_THROWS_WITH_AS(composed(options), doctest::Contains("symbol must be a C identifier"), std::invalid_argument);
   }
   options.symbol = "ok";
   options.isa = {"avx3"};
@@ -70,6 +71,22 @@ TEST_CASE("wrong options are refused") {
                        std::invalid_argument);
   options.isa = {};
   CHECK_THROWS_AS(composed(options), std::invalid_argument);
+}
+
+TEST_CASE("a symbol that something else has taken is refused, others compile") {
+  ComposeOptions options;
+  for (const char* symbol : {"int", "main", "co_await", "memcpy", "malloc", "expf", "__x", "_Exit", "PRECAST_PART",
+                             "precast_spec", "precast_load", "precast_runnable", "precast_section_avx2"}) {
+    CAPTURE(symbol);
+    options.symbol = symbol;
+    CHECK_THROWS_WITH_AS(composed(options), doctest::Contains("choose another, such as 'precast_model'"),
+                         std::invalid_argument);
+  }
+  for (const char* symbol : {"precast_digits", "precast_model", "model", "_x", "kernel", "call", "f32"}) {
+    CAPTURE(symbol);
+    options.symbol = symbol;
+    CHECK_NOTHROW(compile_artifact(composed(options)));
+  }
 }
 
 TEST_CASE("native is the best this processor runs, and the order is best first") {

@@ -72,6 +72,7 @@ TEST_CASE("failures: wrong values of options are wrong usage") {
       {{"capture", model("net"), "--input", "f32[2,6]", "--isa", "sse9", "-o", in("f")}, "sse9"},
       {{"capture", model("net"), "--input", "f32[2,6]", "--symbol", "not an identifier", "-o", in("f")},
        "not an identifier"},
+      {{"capture", model("net"), "--input", "f32[2,6]", "--symbol", "int", "-o", in("f")}, "is a word of C or C++"},
       {{"capture", model("net"), "--input", "f32[2,6]", "-o", in("")}, "--out: a file's name is missing"},
       {{"capture", model("net"), "--input", "f32[2,6]", "-o", ""}, "--out: a file's name is missing"},
       {{"capture", model("net"), "--input", "u8[3]:0..300", "-o", in("f")}, "gives numbers that u8 does not hold"},
@@ -153,6 +154,7 @@ TEST_CASE("failures: info, check, weights, build") {
       {{"build", in("text.cpp"), "-o", in("b.so")}, "text.cpp"},
       {{"build", eager.cpp, "-o", in("b.so")}, "backend \"eager\": it holds a graph and no kernels"},
       {{"build", p.cpp, "-o", in("b.so"), "--flag=-no-such-flag"}, "no-such-flag"},
+      {{"build", p.cpp, "-o", in("b.so"), "--flag=-Dnamespace=oops", "--flag=-fmax-errors=1"}, p.cpp + ":"},
       {{"check", model("net"), counter.cpp, counter.cache}, ""},
       {{"check", model("net"), p.cpp, counter.cache}, "does not belong to this artifact"},
   };

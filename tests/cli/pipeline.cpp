@@ -223,6 +223,12 @@ TEST_CASE("build makes a shared object with one function") {
   REQUIRE_MESSAGE(o.code == 0, o.err);
   CHECK(o.out == "wrote " + so + ": exports precast_model()\n");
   CHECK(has(run_program("/usr/bin/env", {"nm", "-D", "--defined-only", so}).out, " T precast_model\n"));
+  const auto has_debug_info = [&] {
+    return has(run_program("/usr/bin/env", {"readelf", "-S", so}).out, ".debug_info");
+  };
+  CHECK_FALSE(has_debug_info());
+  CHECK(precast_program({"build", p.cpp, "-o", so, "--flag=-g"}).code == 0);
+  CHECK(has_debug_info());
 }
 
 TEST_CASE("info tells about a pair, for people and for programs") {
