@@ -118,7 +118,8 @@ std::vector<std::byte> compile_artifact(std::string_view code, const std::vector
     throw PrecompileError("cannot write " + source +
                           " for the compiler. Is the disk full? TMPDIR names another place.");
 
-  const Command flags = Command{"-std=c++17", "-O3", "-fPIC"} + extra_flags;
+  // The text vectorizes by itself: -O3 runs as fast, and takes half as long again to compile.
+  const Command flags = Command{"-std=c++17", "-O2", "-fPIC"} + extra_flags;
   const bool debug = std::any_of(extra_flags.begin(), extra_flags.end(), [](auto& f) { return f.starts_with("-g"); });
   const Command link = Command{"-shared"} + (debug ? Command{} : Command{"-s"}) + Command{"-o", shared};
   if (parts.empty()) {
