@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "trace/host_readers.h"
 #include "trace/torch_internals.h"
 
 namespace precast::trace {
@@ -51,9 +52,15 @@ void on_op(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::
   op.redispatchBoxed(below, stack);
 }
 
+bool is_recording() {
+  return current() && c10::impl::tls_is_dispatch_key_included(kRecordingKey) &&
+         !c10::impl::tls_is_dispatch_key_excluded(kRecordingKey);
+}
+
 RecordingScope::RecordingScope(OpRecorder& r) : recorder_(r) {
   if (current()) throw PrecompileError("a function is being recorded in this thread already; finish that call first");
   register_fallback();
+  register_host_readers();
   if (!at::hasCallbacks()) not_here_.emplace(false);  // else a profiler needs them: slower, and as right
   watch_ = at::addGlobalCallback(
       at::RecordFunctionCallback(&watch_op).needsInputs(true).scopes({at::RecordScope::FUNCTION}));

@@ -10,6 +10,9 @@
 
 namespace precast::trace {
 
+/// In this thread, now.
+bool is_recording();
+
 class RecordingScope {
  public:
   /// PrecompileError when this thread records already.

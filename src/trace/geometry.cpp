@@ -60,6 +60,22 @@ bool is_dense(const ir::Type& t) {
   return true;
 }
 
+bool disjoint(const Window& a, const Window& b) {
+  if (!a.bytes().intersects(b.bytes())) return true;
+  if (is_dense(a.type) && is_dense(b.type)) return false;
+  KnownBytes of_a(std::max(a.bytes().end, b.bytes().end));
+  of_a.add(a);
+  return of_a.contains_none(b);
+}
+
+bool KnownBytes::contains_none(const Window& w) {
+  expand();
+  return for_each_run(w, [&](Bytes run) {
+    return std::none_of(map_.begin() + run.begin, map_.begin() + std::min(run.end, size_),
+                        [](bool known) { return known; });
+  });
+}
+
 bool KnownBytes::contains(const Window& w) {
   const Bytes b = w.bytes();
   if (b.empty() || (all_ && b.end <= size_)) return true;
@@ -97,6 +113,34 @@ void KnownBytes::expand() {
       return true;
     });
   windows_.clear();
+}
+
+std::vector<Bytes> KnownBytes::gaps(const Window& src, const Window& dst) {
+  const auto elements = [](const Window& w) {
+    std::vector<int64_t> at;
+    for_each_element(w, [&](int64_t offset) {
+      at.push_back(offset);
+      return true;
+    });
+    return at;
+  };
+  std::vector<Bytes> gaps;
+  const std::vector<int64_t> from = elements(src), to = elements(dst);
+  const ir::Type element = ir::contiguous(src.type.dtype, {});
+  for (size_t i = 0; i < from.size(); ++i)
+    if (!contains({element, from[i]})) gaps.push_back({to[i], to[i] + ir::itemsize(dst.type.dtype)});
+  return gaps;
+}
+
+void KnownBytes::remove(const std::vector<Bytes>& gaps) {
+  if (gaps.empty()) return;
+  expand();
+  for (const Bytes& gap : gaps)
+    for (int64_t i = gap.begin; i < gap.end; ++i) {
+      missing_ += map_[static_cast<size_t>(i)];
+      map_[static_cast<size_t>(i)] = false;
+    }
+  all_ = false;
 }
 
 void KnownBytes::resize(int64_t size) {

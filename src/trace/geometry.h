@@ -32,18 +32,19 @@ at::Tensor tensor_at(const c10::Storage&, const Window&);
 bool overlaps_itself(const ir::Type&);
 /// Elements fill the span without gaps or overlap, in any order of dims.
 bool is_dense(const ir::Type&);
+/// No byte belongs to elements of both (windows of one storage).
+bool disjoint(const Window&, const Window&);
 
-/// Calls f(Bytes) for each stretch of memory that elements cover; f returns false to stop.
+/// Calls f(offset in bytes) for each element in the order of indices; f returns false to stop.
 template <class F>
-bool for_each_run(const Window& w, F&& f) {
+bool for_each_element(const Window& w, F&& f) {
   const int64_t itemsize = ir::itemsize(w.type.dtype);
   if (w.type.numel() == 0) return true;
-  if (is_dense(w.type)) return f(w.bytes());
   const auto& sizes = w.type.sizes;
   std::vector<int64_t> index(sizes.size(), 0);
   int64_t at = w.offset;
   while (true) {
-    if (!f(Bytes{at, at + itemsize})) return false;
+    if (!f(at)) return false;
     size_t d = sizes.size();
     while (d-- > 0) {
       const int64_t stride = w.type.strides[d] * itemsize;
@@ -56,6 +57,15 @@ bool for_each_run(const Window& w, F&& f) {
   }
 }
 
+/// Calls f(Bytes) for each stretch of memory that elements cover; f returns false to stop.
+template <class F>
+bool for_each_run(const Window& w, F&& f) {
+  if (w.type.numel() == 0) return true;
+  if (is_dense(w.type)) return f(w.bytes());
+  const int64_t itemsize = ir::itemsize(w.type.dtype);
+  return for_each_element(w, [&](int64_t at) { return f(Bytes{at, at + itemsize}); });
+}
+
 /// Which bytes of a storage hold something the graph knows. Fresh `empty` memory holds nothing.
 class KnownBytes {
  public:
@@ -64,8 +74,13 @@ class KnownBytes {
   bool all() const { return all_; }
   bool none() const { return !all_ && windows_.empty() && map_.empty(); }
   bool contains(const Window&);
+  bool contains_none(const Window&);
   void add(const Window&);
   void resize(int64_t size);  // new bytes are unknown
+  /// The elements of `src` that are not wholly known, as the bytes they would fill in `dst` (of the same sizes and
+  /// dtype).
+  std::vector<Bytes> gaps(const Window& src, const Window& dst);
+  void remove(const std::vector<Bytes>&);
 
  private:
   void expand();

@@ -57,6 +57,25 @@ ir::ValueId GraphBuilder::scatter(ir::ValueId base, ir::ValueId src, int64_t off
                   graph.type(base));
 }
 
+bool GraphBuilder::is_constant(const std::vector<ir::ValueId>& ids) const {
+  std::vector<bool> asked(graph.values.size(), false);
+  const auto ask = [&](ir::ValueId id) {
+    if (id != ir::kNoValue) asked[static_cast<size_t>(id)] = true;
+  };
+  for (ir::ValueId id : ids) ask(id);
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const ir::Node& n = graph.nodes[i];
+    bool makes_it = false;
+    ir::for_each_definition(n, [&](ir::ValueId id) { makes_it = makes_it || asked[static_cast<size_t>(id)]; });
+    if (!makes_it) continue;
+    if (random_nodes.count(i)) return false;
+    ir::for_each_operand(n, [&](ir::Slot, ir::ValueId id) { ask(id); });
+    for (const ir::Shared& s : n.shared) ask(s.base);
+  }
+  return std::none_of(graph.inputs.begin(), graph.inputs.end(),
+                      [&](ir::ValueId id) { return asked[static_cast<size_t>(id)]; });
+}
+
 ir::ValueId GraphBuilder::root(StorageState& s) {
   if (s.value == ir::kNoValue) s.value = empty(s.root.type);
   return s.value;

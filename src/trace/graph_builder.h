@@ -2,6 +2,7 @@
 // a read is a window on the current one. The graph that comes out is purely functional.
 #pragma once
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/graph.h"
@@ -14,6 +15,7 @@ inline ir::Attr refer(ir::ValueId id) { return ir::Ref{id}; }
 class GraphBuilder {
  public:
   ir::Graph graph;
+  std::unordered_set<size_t> random_nodes;  // places in graph.nodes
 
   /// The value that `w` of this storage has now.
   ir::ValueId read(StorageState&, const Window& w);
@@ -32,6 +34,8 @@ class GraphBuilder {
   ir::ValueId view(ir::ValueId base, int64_t offset, const ir::Type&);
   ir::ValueId scatter(ir::ValueId base, ir::ValueId src, int64_t offset);
   ir::ValueId add_node(std::string op, std::vector<ir::Arg> args, ir::Type result);
+  /// These depend on no input and on no random op.
+  bool is_constant(const std::vector<ir::ValueId>&) const;
 
  private:
   void cover(StorageState&, const Window&);  // makes the root reach that far

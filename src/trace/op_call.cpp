@@ -171,7 +171,7 @@ ir::Attr OpCall::take_operand(const at::Tensor& t, const ArgInfo& a, ir::Slot sl
     state = &adopt_unknown(t);
   }
   const bool writes = happens(a);
-  if (a.reads_contents || (writes && state->gradient_of >= 0 && !state->root.is(t)))
+  if ((a.reads_contents && !copies_gaps(t, *state)) || (writes && state->gradient_of >= 0 && !state->root.is(t)))
     r_.check_contents(*state, t, info_.name);
   const ir::ValueId value = r_.builder.read(*state, t);
   if (state->last_op != r_.op_count_) state->uses = 0;
@@ -179,6 +179,20 @@ ir::Attr OpCall::take_operand(const at::Tensor& t, const ArgInfo& a, ir::Slot sl
   ++state->uses;
   operands_.push_back({t, state, slot, writes, {}});
   return ir::Ref{value};
+}
+
+/// Memory that is written in part may be moved, as padding by copies does: what is unknown stays so where it comes to
+/// lie.
+bool OpCall::copies_gaps(const at::Tensor& src, StorageState& s) {
+  if (info_.special != OpInfo::Special::copy_ || s.known.all() || s.known.none() || !s.maker || !s.maker->uninitialized)
+    return false;
+  const at::Tensor dst = args()[0].toTensor();
+  StorageState* to = r_.storages.find(dst);
+  if (!to || to->input_group >= 0 || to->gradient_of >= 0 || dst.scalar_type() != src.scalar_type() ||
+      dst.sizes() != src.sizes())
+    return false;
+  gaps_ = s.known.gaps(window_of(src), window_of(dst));
+  return true;
 }
 
 /// A tensor without a known storage that is no constant: a number, or one without elements.
@@ -233,6 +247,13 @@ void OpCall::close_all() {
 
 // ---- After it
 
+/// The same in every call: traces turn sizes into tensors, compute with them, and read the results as numbers.
+bool OpCall::is_constant() const {
+  std::vector<ir::ValueId> read;
+  ir::for_each_operand(node_, [&](ir::Slot, ir::ValueId id) { read.push_back(id); });
+  return !info_.random && !info_.writes && r_.builder.is_constant(read);
+}
+
 void OpCall::take_results() {
   for (const c10::IValue& v : results()) {
     ir::Out out;
@@ -241,7 +262,7 @@ void OpCall::take_results() {
     } else if (v.isTensorList()) {
       out.is_list = true;
       for (const at::Tensor& t : v.toTensorVector()) out.list.push_back({take_result(t)});
-    } else if (!v.isNone()) {
+    } else if (!v.isNone() && !is_constant()) {
       auto expect = to_attribute(v, *op_.schema().returns()[node_.outs.size()].real_type());
       if (!expect) r_.refuse(info_.name + " returns something that has no form in a graph (" + v.tagKind() + ")");
       out.expect = std::move(*expect);
@@ -277,6 +298,21 @@ ir::ValueId OpCall::take_result(const at::Tensor& t) {
   return value;
 }
 
+/// What operands write of this storage is seen by no other operand, or only as a pointwise op sees what it overwrites.
+bool OpCall::writes_apart(const StorageState& s) const {
+  if (s.uses == 1) return true;
+  for (const Operand& o : operands_) {
+    if (o.state != &s || !o.writes) continue;
+    const Window written = window_of(o.tensor);
+    for (const Operand& other : operands_) {
+      if (other.state != &s || &other == &o) continue;
+      const Window w = window_of(other.tensor);
+      if (!(info_.pointwise && !other.writes && w == written) && !disjoint(w, written)) return false;
+    }
+  }
+  return true;
+}
+
 void OpCall::take_writes() {
   for (Operand& o : operands_) {
     if (!o.writes) continue;
@@ -287,7 +323,7 @@ void OpCall::take_writes() {
     Window now = window_of(o.tensor);
     if (!(now == o.window) || static_cast<int64_t>(o.state->impl->nbytes()) != o.state->size) {
       take_resized(o, std::move(now));
-    } else if (o.state->uses == 1 && (is_plain(now.type) || now.bytes().empty())) {
+    } else if (writes_apart(*o.state) && (is_plain(now.type) || now.bytes().empty())) {
       const ir::ValueId value = r_.builder.graph.add_value(now.type);
       node_.writes.push_back({o.slot, value});
       plain_writes_.emplace_back(&o, value);
@@ -332,6 +368,7 @@ void OpCall::finish_node() {
     shared_states_[i]->value = node_.shared[i].value;
     shared_states_[i]->views.clear();
   }
+  if (info_.random) r_.builder.random_nodes.insert(r_.builder.graph.nodes.size());
   r_.builder.graph.nodes.push_back(std::move(node_));
   for (const auto& [operand, value] : plain_writes_) r_.builder.write(*operand->state, operand->window, value);
   for (const auto& [state, window] : written_windows_) state->known.add(window);
@@ -340,6 +377,7 @@ void OpCall::finish_node() {
       o.state->address = address(o.state->impl);
       o.state->only_zeroed = o.state->gradient_of >= 0 && info_.name == "aten::zero_";
       o.state->gradient_of = -1;
+      o.state->known.remove(gaps_);
     }
   merge_fresh();
 }

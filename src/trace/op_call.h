@@ -45,6 +45,7 @@ class OpCall {
   void take_operands(c10::ArrayRef<c10::IValue>);
   ir::Attr take_operand(const at::Tensor&, const ArgInfo&, ir::Slot);
   StorageState& adopt_unknown(const at::Tensor&);
+  bool copies_gaps(const at::Tensor& src, StorageState&);
   void place_numbers();
   void rewrite_special();
   void prepare_writes();
@@ -70,11 +71,13 @@ class OpCall {
   void take_results();
   ir::ValueId take_result(const at::Tensor&);
   void take_writes();
+  bool writes_apart(const StorageState&) const;
   void take_resized(Operand&, Window now);
   void finish_node();
   void merge_fresh();
 
   bool happens(const ArgInfo&) const;
+  bool is_constant() const;
   using IValues = c10::ArrayRef<c10::IValue>;
   IValues args() const { return IValues(stack_->data() + stack_->size() - info_.args.size(), info_.args.size()); }
   IValues results() const { return IValues(stack_->data() + stack_->size() - info_.returns, info_.returns); }
@@ -92,6 +95,7 @@ class OpCall {
   std::vector<std::pair<StorageState*, Window>> written_windows_;  // through Node::shared
   std::vector<StorageState*> shared_states_;                       // of node_.shared
   std::vector<std::pair<const Operand*, ir::ValueId>> plain_writes_;
+  std::vector<Bytes> gaps_;  // that copy_ moves
   bool hidden_writes_ = false;
   bool needed_ = false;  // something of the node is seen from outside
 };

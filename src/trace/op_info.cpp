@@ -70,6 +70,7 @@ const std::pair<std::string_view, OpInfo::Special> kSpecial[] = {
     {"aten::as_strided_copy", OpInfo::Special::as_strided_copy},
     {"aten::as_strided_scatter", OpInfo::Special::as_strided_scatter},
     {"aten::_efficientzerotensor", OpInfo::Special::zero_tensor},
+    {"aten::copy_", OpInfo::Special::copy_},
 };
 
 template <class Table>
@@ -110,6 +111,7 @@ std::unique_ptr<OpInfo> op_info(const c10::OperatorHandle& op) {
   info->random = op.hasTag(at::Tag::nondeterministic_seeded) ||
                  std::any_of(info->args.begin(), info->args.end(),
                              [](auto& a) { return a.type->kind() == c10::TypeKind::GeneratorType; });
+  info->pointwise = op.hasTag(at::Tag::pointwise);
   info->uninitialized = listed(kUninitialized, base) && !schema.hasAnyAliasInfo();
   info->metadata_only = listed(kMetadataOnly, base);
   if (listed(kFirstIsNotRead, base) && !info->args.empty()) info->args[0].reads_contents = false;

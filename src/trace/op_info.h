@@ -30,10 +30,19 @@ struct OpInfo {
   bool reshapes = false;       // changes only the tensor's own geometry (t_, set_)
   bool resizes = false;        // resize_: keeps the old elements in front
   bool random = false;         // advances the default generator
+  bool pointwise = false;      // may write what it reads, element by element
   bool uninitialized = false;  // returns memory with unknown contents (empty)
   bool metadata_only = false;  // asks for geometry, no tensor comes back
   int hidden_write_if = -1;    // hidden writes happen when this bool argument is true
-  enum class Special { none, add, add_, as_strided_copy, as_strided_scatter, zero_tensor } special = Special::none;
+  enum class Special {
+    none,
+    add,
+    add_,
+    as_strided_copy,
+    as_strided_scatter,
+    zero_tensor,
+    copy_
+  } special = Special::none;
 };
 
 class OpInfos {

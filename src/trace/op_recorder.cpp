@@ -3,6 +3,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "host_torch/tensor_types.h"
+#include "trace/host_readers.h"
 #include "trace/op_call.h"
 
 namespace precast::trace {
@@ -19,6 +20,7 @@ void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, t
     const auto key = below.highestPriorityTypeId();
     if (key == c10::DispatchKey::Undefined || !op.hasKernelForDispatchKey(key)) {
       lock.unlock();  // its inner ops are recorded instead
+      if (run_without_reading(op, *stack)) return;
       op.redispatchBoxed(below, stack);
       return;
     }

@@ -1,0 +1,82 @@
+#include "trace/host_readers.h"
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include <limits>
+
+#include "trace/dispatch.h"
+
+namespace precast::trace {
+
+namespace {
+
+using Stack = torch::jit::Stack;
+
+/// one_hot looks for the smallest and largest index; scatter_ refuses the same ones.
+bool one_hot(Stack& stack) {
+  const at::Tensor self = stack[stack.size() - 2].toTensor();
+  const int64_t classes = stack.back().toInt();
+  if (classes <= 0 || self.numel() == 0 || self.scalar_type() != at::kLong) return false;
+  std::vector<int64_t> sizes = self.sizes().vec();
+  sizes.push_back(classes);
+  torch::jit::drop(stack, 2);
+  stack.emplace_back(at::zeros(sizes, self.options()).scatter_(-1, self.unsqueeze(-1), 1));
+  return true;
+}
+
+/// ctc_loss turns tensors of lengths into lists of numbers; _ctc_loss takes the tensors.
+bool ctc_loss(Stack& stack) {
+  const c10::IValue* a = stack.data() + stack.size() - 7;
+  const at::Tensor probabilities = a[0].toTensor(), targets = a[1].toTensor(), target_lengths = a[3].toTensor();
+  const at::Tensor input_lengths = a[2].toTensor();
+  const int64_t reduction = a[5].toInt();
+  const bool zero_infinity = a[6].toBool(), batched = probabilities.dim() == 3;
+  at::Tensor loss =
+      std::get<0>(at::_ctc_loss(batched ? probabilities : probabilities.unsqueeze(1), targets.to(at::kLong),
+                                input_lengths, target_lengths, a[4].toInt(), zero_infinity));
+  if (zero_infinity)
+    loss = at::where(loss == std::numeric_limits<double>::infinity(), at::zeros({}, loss.options()), loss);
+  if (reduction == at::Reduction::Mean)
+    loss = (loss / target_lengths.clamp_min(1)).mean();
+  else if (reduction == at::Reduction::Sum)
+    loss = loss.sum();
+  else if (!batched)
+    loss = loss.squeeze(0);
+  torch::jit::drop(stack, 7);
+  stack.emplace_back(std::move(loss));
+  return true;
+}
+
+struct Reader {
+  const char *name, *overload;
+  bool (*run)(Stack&);  // false: this call reads nothing, or cannot do without
+};
+constexpr Reader kReaders[] = {{"aten::one_hot", "", one_hot}, {"aten::ctc_loss", "Tensor", ctc_loss}};
+
+void on_reader(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  if (is_recording() && run_without_reading(op, *stack)) return;
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutogradCPU), stack);
+}
+
+}  // namespace
+
+bool run_without_reading(const c10::OperatorHandle& op, Stack& stack) {
+  for (const Reader& r : kReaders)
+    if (op.operator_name().name == r.name && op.operator_name().overload_name == r.overload) return r.run(stack);
+  return false;
+}
+
+void register_host_readers() {
+  static const bool registered = [] {
+    static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradCPU, __FILE__, __LINE__);
+    for (const Reader& r : kReaders) {
+      const std::string overload = *r.overload ? std::string(".") + r.overload : "";
+      library.impl((r.name + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&on_reader>());
+    }
+    return true;
+  }();
+  (void)registered;
+}
+
+}  // namespace precast::trace
