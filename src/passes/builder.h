@@ -50,6 +50,7 @@ class Builder {
   const Origin* origin(Val) const;
   ir::Type& added_type(ir::ValueId);  // of a value made here
   Val emit(std::string op, std::vector<ir::Arg> args, ir::Type type);
+  /// A node of several results.
   std::vector<Val> emit_all(std::string op, std::vector<ir::Arg> args, std::vector<ir::Type> types);
 
   /// A pointwise node: result of the broadcast sizes, in the layout ATen would choose.
@@ -151,9 +152,24 @@ Val pad(Val, const Dims& amounts, Number value);
 Val flip(Val, const Dims& dims);
 Val cat(const std::vector<Val>&, int64_t d);
 
-// Index.
+Val flip(Val, int64_t d);
+/// More elements of this value before and after, along d; fewer where negative.
+Val pad(Val, int64_t d, int64_t before, int64_t after, Number value);
+/// `passed`, once `condition` (0-dim) holds; a run fails with the message if not.
+Val require(Val condition, const std::string& message, Val passed);
+
+// Index. Indices are i64; `index` 1-D for index_select and index_add, of the operand's rank for gather and scatter.
 Val gather(Val, int64_t d, Val index);
 Val index_select(Val, int64_t d, Val index);
+Val index_add(Val base, int64_t d, Val index, Val source);
+Val scatter(Val base, int64_t d, Val index, Val source);
+Val scatter(Val base, int64_t d, Val index, Number value);
+Val scatter_add(Val base, int64_t d, Val index, Val source);
+/// reduce: "prod", "amax", "amin"; base counts.
+Val scatter_reduce(Val base, int64_t d, Val index, Val source, const char* reduce);
+/// x[indices] for indices that stand side by side; an empty Val is a whole dim.
+Val index(Val, const std::vector<Val>& indices);
+Val index_put(Val, const std::vector<Val>& indices, Val values, bool accumulate);
 
 /// d in [0, rank); declines when out of range. Rank 0 counts as 1.
 int64_t wrap_dim(int64_t d, int64_t rank);

@@ -135,18 +135,24 @@ Val cat(const std::vector<Val>& parts, int64_t d) {
   return parts[0].b->emit("aten::cat", {{"tensors", refs}, {"dim", d}}, ir::contiguous(t.dtype, t.sizes));
 }
 
-// ---- index
-
-Val gather(Val x, int64_t d, Val index) {
-  return x.b->emit("aten::gather", {{"self", ref(x)}, {"dim", d}, {"index", ref(index)}, {"sparse_grad", false}},
-                   ir::contiguous(x.dtype(), index.sizes()));
+Val flip(Val x, int64_t d) {
+  if (x.size(d) <= 1) return x;
+  return x.b->emit("aten::flip", {{"self", ref(x)}, {"dims", Dims{d}}}, ir::contiguous(x.dtype(), x.sizes()));
 }
 
-Val index_select(Val x, int64_t d, Val index) {
-  Dims sizes = x.sizes();
-  sizes[static_cast<size_t>(d)] = index.numel();
-  return x.b->emit("aten::index_select", {{"self", ref(x)}, {"dim", d}, {"index", ref(index)}},
+Val pad(Val x, int64_t d, int64_t before, int64_t after, Number value) {
+  if (before == 0 && after == 0) return x;
+  Dims sizes = x.sizes(), amounts(static_cast<size_t>(2 * (x.dim() - d)));
+  sizes[static_cast<size_t>(d)] += before + after;
+  amounts[amounts.size() - 2] = before;
+  amounts[amounts.size() - 1] = after;
+  return x.b->emit("aten::constant_pad_nd", {{"self", ref(x)}, {"pad", amounts}, {"value", value.in(x.dtype())}},
                    ir::contiguous(x.dtype(), sizes));
+}
+
+Val require(Val condition, const std::string& message, Val passed) {
+  return passed.b->emit("aten::_functional_assert_async.msg",
+                        {{"self", ref(condition)}, {"assert_msg", message}, {"dep_token", ref(passed)}}, passed.type());
 }
 
 int64_t wrap_dim(int64_t d, int64_t rank) {

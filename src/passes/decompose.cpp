@@ -51,7 +51,7 @@ class Decomposer {
 
   /// Fills builder.nodes and `values`: (recorded, new) pairs. Throws Declined.
   void run() {
-    if (!node_.shared.empty()) decline("operands share memory and one of them is written");
+    if (!node_.shared.empty()) return run_shared();
     for (const ir::Out& o : node_.outs)
       if (!std::holds_alternative<std::monostate>(o.expect)) decline("its result is a number");
     bool twin = false;
@@ -62,16 +62,8 @@ class Decomposer {
       if (written == "out") rule = out_twin(node_.op);
       twin = rule != nullptr;
     }
-    if (!rule) decline("no lowering rule");
-    ir::for_each_operand(node_, [&](ir::Slot, ValueId id) {
-      if (id != kNoValue) check_lowered(id);
-    });
-    for (ValueId id : ir::defined_values(node_)) check_lowered(id);
-    rule(op_);
-    if (twin) {
-      Val result = op_.outs_.empty() || op_.outs_[0].empty() ? Val{} : op_.outs_[0][0];
-      return add_write(0, result);
-    }
+    apply(rule, op_);
+    if (twin) return add_write(0, first_result(op_));
     for (size_t i = 0; i < node_.outs.size(); ++i) add_out(node_.outs[i], i);
     for (size_t i = 0; i < node_.writes.size(); ++i) add_write(i, op_.writes_[i]);
   }
@@ -80,6 +72,75 @@ class Decomposer {
   std::vector<std::pair<ValueId, ValueId>> values;
 
  private:
+  void apply(Rule rule, Op& op) {
+    if (!rule) decline("no lowering rule");
+    ir::for_each_operand(node_, [&](ir::Slot, ValueId id) {
+      if (id != kNoValue) check_lowered(id);
+    });
+    for (ValueId id : ir::defined_values(node_)) check_lowered(id);
+    rule(op);
+  }
+  static Val first_result(const Op& op) { return op.outs_.empty() || op.outs_[0].empty() ? Val{} : op.outs_[0][0]; }
+
+  // An op in place whose other operands show the same memory: it reads what was there before, so it is its twin, if no
+  // element that it writes stands at another place of an operand.
+  void run_shared() {
+    const std::string both = "operands share memory and one of them is written";
+    if (node_.shared.size() != 1 || !node_.writes.empty()) decline(both);
+    for (const ir::Out& o : node_.outs)
+      if (o.id != kNoValue || o.is_list || !std::holds_alternative<std::monostate>(o.expect)) decline(both);
+    const ir::Shared& s = node_.shared[0];
+    const ir::Shared::View* self = nullptr;
+    for (const ir::Shared::View& v : s.views)
+      if (node_.args[static_cast<size_t>(v.slot.arg)].name == "self") self = &v;
+    const Type& base = builder.type(s.base);
+    if (!self || self->type.dtype != base.dtype || !written_apart(s, *self)) decline(both);
+    Node before = node_;  // the op on the windows as they were
+    before.shared.clear();
+    for (const ir::Shared::View& v : s.views) {
+      ir::Ref window{builder.view(builder.value(s.base), v.type, v.offset_bytes).id};
+      ir::Attr& a = before.args[static_cast<size_t>(v.slot.arg)].value;
+      if (auto* list = std::get_if<std::vector<ir::Ref>>(&a))
+        (*list)[static_cast<size_t>(v.slot.item)] = window;
+      else
+        a = window;
+    }
+    Op op(builder, before);
+    apply(find_rule(in_place_twin(node_.op)), op);
+    Val v = first_result(op);
+    if (!v) decline("the rule does not give what the op writes");
+    v = expand(cast(v, base.dtype), self->type.sizes);
+    add(s.value, scatter_window(builder.value(s.base), v, self->offset_bytes, self->type.strides));
+  }
+
+  bool written_apart(const ir::Shared& s, const ir::Shared::View& self) const {
+    constexpr int64_t kMost = int64_t{1} << 26;
+    int64_t bytes = builder.type(s.base).span_bytes();
+    if (bytes > kMost) return false;
+    std::vector<bool> written(static_cast<size_t>(bytes));
+    bool apart = true;
+    auto each = [&](const ir::Shared::View& v, auto f) {
+      int64_t size = ir::itemsize(v.type.dtype);
+      for_each_offset(v.type, [&](int64_t element) {
+        for (int64_t i = 0; i < size; ++i) f(static_cast<size_t>(v.offset_bytes + element * size + i));
+      });
+    };
+    each(self, [&](size_t i) {
+      apart = apart && !written[i];
+      written[i] = true;
+    });
+    for (const ir::Shared::View& v : s.views)
+      if (v.offset_bytes != self.offset_bytes || v.type != self.type)
+        each(v, [&](size_t i) { apart = apart && !written[i]; });
+    return apart;
+  }
+
+  template <class F>
+  static void for_each_offset(const Type& t, F f, size_t d = 0, int64_t at = 0) {
+    if (d == t.sizes.size()) return f(at);
+    for (int64_t i = 0; i < t.sizes[d]; ++i) for_each_offset(t, f, d + 1, at + i * t.strides[d]);
+  }
+
   void check_lowered(ValueId id) const {
     const Type& t = builder.type(id);
     if (!is_lowered(t)) decline("values of type " + ir::to_string(t) + " are not lowered");

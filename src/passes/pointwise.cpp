@@ -204,13 +204,13 @@ void pow_number(Op& op) {
 }
 void pow_of_number(Op& op) {
   Dtype d = op.common_dtype({"self", "exponent"});
-  if (d == Dtype::b8 || !ir::is_float(d)) decline("integer powers of a number");
+  if (d == Dtype::b8) decline("not defined for bool");
   op.result(0, binary("pow.Tensor_Tensor", op.as("self", d), op.as("exponent", d)));
 }
 void pow_tensor(Op& op) {
   if (op.is_number("exponent")) return pow_number(op);
   Dtype d = op.common_dtype({"self", "exponent"});
-  if (!ir::is_float(d)) decline("integer powers of integers");
+  if (d == Dtype::b8) decline("not defined for bool");
   op.result(0, binary("pow.Tensor_Tensor", op.as("self", d), op.as("exponent", d)));
 }
 

@@ -12,13 +12,21 @@ using ir::Attr;
 using ir::Dtype;
 using ir::Ref;
 
+namespace {
+
+constexpr std::span<const Row> (*kTables[])() = {
+    pointwise_rules, special_rules,     ternary_rules,   activation_rules, reduction_rules, softmax_rules, norm_rules,
+    loss_rules,      weight_norm_rules, matrix_rules,    convolution_rules, pool_rules, index_rules,      shape_rules,     padding_rules, resample_rules,
+    creation_rules,  optimizer_rules,   attention_rules,
+};
+
+}  // namespace
+
 Rule find_rule(std::string_view op) {
   static const std::unordered_map<std::string_view, Rule> rules = [] {
     std::unordered_map<std::string_view, Rule> m;
-    for (auto table : {pointwise_rules(), ternary_rules(), activation_rules(), reduction_rules(), softmax_rules(),
-                       norm_rules(), loss_rules(), matrix_rules(), convolution_rules(), pool_rules(), index_rules(),
-                       shape_rules(), creation_rules(), optimizer_rules(), attention_rules()})
-      for (const Row& row : table)
+    for (auto table : kTables)
+      for (const Row& row : table())
         PRECAST_CHECK(m.emplace(row.op, row.rule).second, std::string(row.op) + " has two rows");
     return m;
   }();

