@@ -146,9 +146,8 @@ class Fusion {
     for (const int k : siblings)
       if (!needs.contains(k)) found.push_back(k);
     // Where a product and something small are read, what follows belongs to the product.
-    std::stable_partition(found.begin(), found.end(), [&](int k) {
-      return kernels_[static_cast<size_t>(k)].steps[0].kind == Step::Kind::matmul;
-    });
+    std::stable_partition(found.begin(), found.end(),
+                          [&](int k) { return kernels_[static_cast<size_t>(k)].steps[0].kind == Step::Kind::matmul; });
     if (found.size() > 12) found.resize(12);
     return found;
   }

@@ -62,6 +62,9 @@ class Lowering {
   std::vector<int> writers(BufferId) const;
   Step& step(int i) { return program_.steps[static_cast<size_t>(i)]; }
 
+  /// What a layer keeps for its backward, by the workspace that eager keeps it in.
+  std::map<ir::ValueId, std::vector<BufferId>> kept_of;
+
   /// Why the last rule refused.
   std::string refusal;
   bool refuse(std::string why) { return refusal = std::move(why), false; }

@@ -48,6 +48,7 @@ const Origin* Builder::origin(Val v) const {
   const auto found = origins_->find(v.id);
   return found == origins_->end() ? nullptr : &found->second;
 }
+bool Builder::is_input(Val v) const { return std::ranges::find(graph_.inputs, v.id) != graph_.inputs.end(); }
 
 Type& Builder::added_type(ir::ValueId id) { return added[static_cast<size_t>(id) - graph_.values.size()].type; }
 

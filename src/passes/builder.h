@@ -45,6 +45,7 @@ class Builder {
   std::deque<ir::Value> added;  // their values; numbered after the graph's
 
   Val value(ir::ValueId id) { return {this, id}; }
+  bool is_input(Val) const;
   const ir::Type& type(ir::ValueId) const;
   /// nullptr for a graph input and for what was not decomposed.
   const Origin* origin(Val) const;

@@ -96,8 +96,7 @@ Val forward_convolution(Val x, Val weight, const Dims& count, const Geometry& s)
     if (w.sizes().back() == 1) return sum(under * squeeze(w, w.dim() - 1), summed, false);
     return joined(sum(unsqueeze(under, under.dim()) * w, summed, false));
   }
-  if (s.groups == 1)
-    return einsum(in_places + in_taps + "c,oc" + in_taps + "->" + in_places + "o", under, weight);
+  if (s.groups == 1) return einsum(in_places + in_taps + "c,oc" + in_taps + "->" + in_places + "o", under, weight);
   Dims sizes = weight.sizes();
   sizes[0] /= s.groups;
   sizes.insert(sizes.begin(), s.groups);
@@ -151,8 +150,7 @@ Val phase_gradient(Val g, Val weight, const std::vector<Phase>& phases, const Bo
     summed.push_back(by_group.dim() - 1);
     return sum(by_group * taps_last, summed, false);
   }
-  if (s.groups == 1)
-    return einsum(in_places + in_taps + "o,oc" + in_taps + "->" + in_places + "c", under, weight);
+  if (s.groups == 1) return einsum(in_places + in_taps + "o,oc" + in_taps + "->" + in_places + "c", under, weight);
   Dims sizes = weight.sizes();
   sizes[0] /= s.groups;
   sizes.insert(sizes.begin(), s.groups);

@@ -16,8 +16,8 @@ Val computed(Val v) { return cast(v, compute_dtype(v.dtype())); }
 
 /// The operand with a batch dim, channels last; the result goes back the same way.
 struct Images {
-  Val x;               // [N, S..., C]
-  size_t rank = 0;     // spatial dims
+  Val x;            // [N, S..., C]
+  size_t rank = 0;  // spatial dims
   bool batched = true;
   Dims sizes() const { return Dims(x.sizes().begin() + 1, x.sizes().end() - 1); }
 };
@@ -130,7 +130,8 @@ Reach reach(const Dims& sizes, const Pool& p) {
   return r;
 }
 
-/// [N, places..., C] as [N, rows..., 1..., windows..., C]: the windows that reach the places of a row, the nearest last.
+/// [N, places..., C] as [N, rows..., 1..., windows..., C]: the windows that reach the places of a row, the nearest
+/// last.
 Val reaching(Val g, const Reach& r, Number value) {
   const size_t rank = r.rows.size();
   Dims low, high;

@@ -1,6 +1,6 @@
 // Layouts inside the graph are free: only its inputs and outputs, and what the host or a window on bytes sees, have the
-// recorded strides. Contractions leave channels last, and what is computed from them element by element follows, so that
-// no transposing copy stands between two of them.
+// recorded strides. Contractions leave channels last, and what is computed from them element by element follows, so
+// that no transposing copy stands between two of them.
 #include <algorithm>
 #include <numeric>
 
@@ -24,7 +24,7 @@ ValueId operand(const Node& n, const char* arg) {
 }
 
 /// Dense strides for `sizes` in the order of the strides of `like`, which has as many dims.
-Dims strides_like(const Dims& sizes, const Type& like) { 
+Dims strides_like(const Dims& sizes, const Type& like) {
   Type t = like;
   t.sizes = sizes;
   std::vector<size_t> order(sizes.size());
@@ -42,7 +42,8 @@ class Remap {
   Remap(const Type& from, const Type& to) : from_(from), to_(to), start_(from.sizes.size()), used_(from.sizes.size()) {
     for (size_t d = 0; d < from.sizes.size(); ++d)
       if (from.sizes[d] > 1) order_.push_back(d);
-    std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return from.strides[a] > from.strides[b]; });
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](size_t a, size_t b) { return from.strides[a] > from.strides[b]; });
   }
 
   /// Rewrites type and offset (in bytes); false where the elements are not one window of the other layout.
@@ -98,13 +99,14 @@ class Remap {
   }
 
   const Type &from_, &to_;
-  std::vector<size_t> order_;   // dims of more than one element, outermost first
-  Dims start_, used_;           // by dim: where the window starts, how far it reaches
+  std::vector<size_t> order_;  // dims of more than one element, outermost first
+  Dims start_, used_;          // by dim: where the window starts, how far it reaches
 };
 
 class Relayout {
  public:
-  explicit Relayout(Graph& g) : g_(g), free_(g.values.size(), kNoValue), made_(g.values.size()), follows_(g.values.size()) {
+  explicit Relayout(Graph& g)
+      : g_(g), free_(g.values.size(), kNoValue), made_(g.values.size()), follows_(g.values.size()) {
     for (const ValueId v : g.inputs) made_[index(v)] = true;
   }
 
@@ -216,9 +218,9 @@ class Relayout {
   }
 
   Graph& g_;
-  std::vector<ValueId> free_;   // by value: the one that holds its elements in another layout
-  std::vector<bool> made_;      // by value: a node makes it, in its recorded layout
-  std::vector<bool> follows_;   // by value: its layout goes back to a contraction
+  std::vector<ValueId> free_;  // by value: the one that holds its elements in another layout
+  std::vector<bool> made_;     // by value: a node makes it, in its recorded layout
+  std::vector<bool> follows_;  // by value: its layout goes back to a contraction
   std::vector<Node> nodes_;
 };
 

@@ -43,6 +43,7 @@ class Op {
   bool wants(size_t out) const { return out < node_.outs.size() && node_.outs[out].id != ir::kNoValue; }
   const ir::Type& wanted(size_t out) const { return b.type(node_.outs[out].id); }
   const std::string& name() const { return node_.op; }
+  const std::vector<ir::Arg>& args() const { return node_.args; }
 
   /// The first result of another op's rule.
   Val apply(std::string name, std::vector<ir::Arg> args) const;
@@ -96,6 +97,7 @@ std::span<const Row> creation_rules();
 std::span<const Row> foreach_rules();
 std::span<const Row> optimizer_rules();
 std::span<const Row> attention_rules();
+std::span<const Row> recurrent_rules();
 
 /// nullptr when no table has the op.
 Rule find_rule(std::string_view op);

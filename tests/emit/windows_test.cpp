@@ -78,8 +78,8 @@ emit::GemmSpec spec_of(const Case& c, const std::string& name) {
   s.a.pointer = "p0", s.b.pointer = "p1 + " + std::to_string(c.b_start);
   s.a.batch_strides = c.a_batch, s.a.i_strides = c.a_m, s.a.k_strides = c.a_k;
   s.b.batch_strides = c.b_batch, s.b.i_strides = {c.b_n}, s.b.k_strides = c.b_k;
-  s.epilogue = "store<f32>(p2 + (b * " + std::to_string(count(c.M)) + " + m) * " + std::to_string(c.N) +
-               " + n, acc, len);";
+  s.epilogue =
+      "store<f32>(p2 + (b * " + std::to_string(count(c.M)) + " + m) * " + std::to_string(c.N) + " + n, acc, len);";
   return s;
 }
 
@@ -136,9 +136,9 @@ void check(const Case& c, const emit::GemmSpec& s, const Kernels& kernels) {
       for (int64_t n = 0; n < c.N; ++n) {
         double sum = 0, size = 0;
         for (int64_t k = 0; k < K; ++k) {
-          const double x = a[place(i, c.batch, c.a_batch) + place(m, c.M, c.a_m) + place(k, c.K, c.a_k)] *
-                           static_cast<double>(
-                               b[c.b_start + place(i, c.batch, c.b_batch) + place(k, c.K, c.b_k) + n * c.b_n]);
+          const double x =
+              a[place(i, c.batch, c.a_batch) + place(m, c.M, c.a_m) + place(k, c.K, c.a_k)] *
+              static_cast<double>(b[c.b_start + place(i, c.batch, c.b_batch) + place(k, c.K, c.b_k) + n * c.b_n]);
           sum += x, size += std::abs(x);
         }
         const double got = first[(i * M + m) * c.N + n];
@@ -150,15 +150,15 @@ void check(const Case& c, const emit::GemmSpec& s, const Kernels& kernels) {
 
 TEST_CASE("products over several variables: windows, their gradients, groups") {
   const std::vector<Case> cases = {
-      convolution(2, 7, 40, 37, 3, 1),      // runs of 7 rows: two make a tile
-      convolution(1, 7, 64, 256, 3, 1),     // few rows: panels are packed where they are used
-      convolution(2, 14, 3, 20, 7, 2),      // short runs along the depth, several at once
-      convolution(1, 5, 33, 40, 3, 1, 2),   // dilated: nothing merges
-      convolution(3, 20, 8, 70, 1, 1),      // 1x1: everything merges
-      convolution(2, 9, 16, 33, 3, 2),      // runs that fit no tile: A is copied
-      convolution(1, 12, 520, 33, 2, 1),    // long runs are cut
+      convolution(2, 7, 40, 37, 3, 1),        // runs of 7 rows: two make a tile
+      convolution(1, 7, 64, 256, 3, 1),       // few rows: panels are packed where they are used
+      convolution(2, 14, 3, 20, 7, 2),        // short runs along the depth, several at once
+      convolution(1, 5, 33, 40, 3, 1, 2),     // dilated: nothing merges
+      convolution(3, 20, 8, 70, 1, 1),        // 1x1: everything merges
+      convolution(2, 9, 16, 33, 3, 2),        // runs that fit no tile: A is copied
+      convolution(1, 12, 520, 33, 2, 1),      // long runs are cut
       convolution(2, 6, 12, 20, 3, 1, 1, 4),  // groups
-      convolution(1, 1, 4, 9, 3, 1),        // one row
+      convolution(1, 1, 4, 9, 3, 1),          // one row
       turned(2, 7, 19, 24, 3),
       turned(1, 14, 48, 40, 3),
       weights(2, 7, 33, 40, 3, 1),

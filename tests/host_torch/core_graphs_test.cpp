@@ -44,7 +44,8 @@ void check(const std::string& text, bool special) {
     at::Tensor laid = at::empty_strided(t.sizes, t.strides, static_cast<at::ScalarType>(t.dtype));
     inputs.push_back(laid.copy_(x));
   }
-  const auto expected = host_torch::GraphExecutor(recorded).run(inputs), found = host_torch::GraphExecutor(core).run(inputs);
+  const auto expected = host_torch::GraphExecutor(recorded).run(inputs),
+             found = host_torch::GraphExecutor(core).run(inputs);
   for (size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(i);
     CHECK(found[i].strides() == expected[i].strides());
@@ -56,8 +57,8 @@ void check(const std::string& text, bool special) {
 }  // namespace
 
 TEST_CASE("the gradient of a maximum pooling is gathered where the indices are its own") {
-  const std::string overlapping = "kernel_size=[3,3], stride=[2,2], padding=[1,1], dilation=[1,1]", ceil = ", ceil_mode=true",
-                    floor = ", ceil_mode=false";
+  const std::string overlapping = "kernel_size=[3,3], stride=[2,2], padding=[1,1], dilation=[1,1]",
+                    ceil = ", ceil_mode=true", floor = ", ceil_mode=false";
   for (const bool special : {false, true}) {
     check(pooling("f32[2,3,9,8]", "f32[2,3,5,4]", "max_pool2d_with_indices", overlapping, floor), special);
     check(pooling("bf16[2,3,9,8]", "bf16[2,3,5,5]", "max_pool2d_with_indices", overlapping, ceil), special);

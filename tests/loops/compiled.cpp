@@ -7,6 +7,7 @@
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <thread>
 
 #include "ir/print.h"
 #include "ir/verify.h"
@@ -41,7 +42,16 @@ struct Host {
 
 void parallel_for(void* context, precast_i64 count, precast_i64, void (*fn)(void*, precast_i64, precast_i64),
                   void* arg) {
-  const int pieces = static_cast<Host*>(context)->pieces;
+  int pieces = static_cast<Host*>(context)->pieces;
+  if (pieces < 0) {
+    pieces = -pieces;
+    std::vector<std::thread> threads;
+    for (int p = 0; p < pieces; ++p)
+      if (const precast_i64 a = count * p / pieces, b = count * (p + 1) / pieces; a < b)
+        threads.emplace_back(fn, arg, a, b);
+    for (std::thread& t : threads) t.join();
+    return;
+  }
   for (int p = pieces; p-- > 0;) {  // in reverse: nothing may depend on the order
     const precast_i64 a = count * p / pieces, b = count * (p + 1) / pieces;
     if (a < b) fn(arg, a, b);
@@ -149,7 +159,7 @@ Batch::Result Batch::run(int i, const std::vector<Tensor>& inputs, int pieces, b
   Host context{pieces, {}, &c.emitted.host_ops};
   precast_host host{};
   host.context = &context, host.parallel_for = parallel_for, host.host_op = host_op, host.fail = fail,
-  host.num_threads = 1;
+  host.num_threads = std::abs(pieces);
   precast_frame frame{&host, in.data(), out.data(), aligned(arena, c.emitted.arena_bytes),
                       aligned(prepared, c.emitted.prepared_bytes)};
   using Entry = int (*)(void*);

@@ -37,7 +37,8 @@ class Batch {
     std::vector<reference::Tensor> outputs;
     std::vector<int> host_ops;  // in the order they ran
   };
-  /// `pieces`: how parallel loops are cut up. Host ops run in the reference interpreter.
+  /// `pieces`: how parallel loops are cut up, run last to first; so many threads if negative. Host ops run in the
+  /// reference interpreter.
   Result run(int i, const std::vector<reference::Tensor>& inputs, int pieces = 1, bool frozen = false);
 
  private:

@@ -98,7 +98,10 @@ TEST_CASE("products and their epilogues") {
          %2: f32[4] = aten::einsum(equation="ij,kj->i", tensors=[%0, %1], path=None)
          return (%2)
        })",
-       1e-4, 1e-4, {}, 1},
+       1e-4,
+       1e-4,
+       {},
+       1},
   };
   for (Program& p : all) p.relative = std::max(p.relative, 1e-4), p.absolute = std::max(p.absolute, 1e-4);
   check(all);
