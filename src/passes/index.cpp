@@ -1,4 +1,4 @@
-// Reads and writes through indices, and gradients of windows.
+// Reads through indices, single writes, and gradients of windows.
 #include <algorithm>
 
 #include "passes/rules.h"
@@ -48,16 +48,21 @@ void index_rule(Op& op) {
                          ir::contiguous(x.dtype(), op.wanted(0).sizes)));
 }
 
-// self[mask] = one value: no index is needed.
-bool mask_put(Op& op, Val x, Val values) {
+// self[mask] = values that are the same wherever the mask holds: no index is needed.
+bool mask_put(Op& op, Val x, Val values, bool accumulate) {
   auto list = op.vals("indices");
-  if (list.size() != 1 || !list[0] || list[0].dtype() != Dtype::b8 || values.numel() != 1) return false;
+  if (list.size() != 1 || !list[0] || list[0].dtype() != Dtype::b8) return false;
   Dims sizes = list[0].sizes();
   if (!std::equal(sizes.begin(), sizes.end(), x.sizes().begin(),
                   x.sizes().begin() + std::min<int64_t>(x.dim(), list[0].dim())))
     decline("the mask has other sizes");
+  if (x.dim() - list[0].dim() + 1 == values.dim()) {
+    if (values.size(0) != 1) return false;
+    values = squeeze(values, 0);
+  }
   sizes.resize(x.sizes().size(), 1);
-  op.result(0, where(reshape(list[0], sizes), reshape(values, {}), x));
+  if (accumulate && x.dtype() == Dtype::b8) decline("not defined for bool");
+  op.result(0, where(reshape(list[0], sizes), accumulate ? x + values : values, x));
   return true;
 }
 
@@ -65,7 +70,7 @@ void index_put(Op& op) {
   Val x = op.val("self"), values = op.val("values");
   if (values.dtype() != x.dtype()) decline("the values are of another dtype");
   bool accumulate = op.given("accumulate") && op.flag("accumulate");
-  if (!accumulate && mask_put(op, x, values)) return;
+  if (mask_put(op, x, values, accumulate)) return;
   std::vector<Ref> refs = indices(op);
   op.result(0,
             op.b.emit("aten::index_put",
@@ -73,66 +78,17 @@ void index_put(Op& op) {
                       like(x)));
 }
 
-void index_add(Op& op) {
-  Val x = op.val("self"), i = at_least_1d(index_of(op, "index")), source = op.val("source");
-  if (x.dim() == 0 || source.dim() != x.dim() || source.dtype() != x.dtype() || x.dtype() == Dtype::b8)
-    decline("operands of other ranks or dtypes");
-  Number alpha = op.number("alpha");
-  if (!(alpha == 1.0)) source = source * alpha;
-  op.result(0, op.b.emit("aten::index_add",
-                         {{"self", Ref{x.id}},
-                          {"dim", wrap_dim(op.integer("dim"), x.dim())},
-                          {"index", Ref{i.id}},
-                          {"source", Ref{source.id}},
-                          {"alpha", int64_t{1}}},
-                         like(x)));
+// Places in the elements in their order; negative ones count from the end.
+void take(Op& op) {
+  Val x = op.val("self");
+  op.result(0, index(reshape(x, {x.numel()}), {index_of(op, "index")}));
 }
-
-void scatter_like(Op& op, const char* name, bool with_value, std::vector<ir::Arg> more = {}) {
-  Val x = op.val("self"), i = index_of(op, "index");
-  if (x.dim() == 0 || i.dim() != x.dim()) decline("a 0-dim operand");
-  std::vector<ir::Arg> args{{"self", Ref{x.id}}, {"dim", wrap_dim(op.integer("dim"), x.dim())}, {"index", Ref{i.id}}};
-  if (with_value) {
-    args.push_back({"value", op.number("value").in(x.dtype())});
-  } else {
-    Val src = op.val("src");
-    if (src.dtype() != x.dtype() || src.dim() != x.dim()) decline("the source is of another rank or dtype");
-    args.push_back({"src", Ref{src.id}});
-  }
-  args.insert(args.end(), more.begin(), more.end());
-  op.result(0, op.b.emit(name, std::move(args), like(x)));
-}
-void scatter_src(Op& op) { scatter_like(op, "aten::scatter.src", false); }
-void scatter_value(Op& op) { scatter_like(op, "aten::scatter.value", true); }
-void scatter_add(Op& op) { scatter_like(op, "aten::scatter_add", false); }
-void scatter_reduce(Op& op) {
-  scatter_like(op, "aten::scatter_reduce.two", false,
-               {{"reduce", op.text("reduce")}, {"include_self", op.flag("include_self")}});
-}
-
-void embedding(Op& op) {
-  Val w = op.val("weight"), i = index_of(op, "indices");
-  Dims sizes = i.sizes();
-  sizes.push_back(w.size(1));
-  op.result(0, op.b.emit("aten::embedding",
-                         {{"weight", Ref{w.id}},
-                          {"indices", Ref{i.id}},
-                          {"padding_idx", int64_t{-1}},
-                          {"scale_grad_by_freq", false},
-                          {"sparse", false}},
-                         ir::contiguous(w.dtype(), sizes)));
-}
-void embedding_backward(Op& op) {
-  Val g = op.val("grad_output"), i = index_of(op, "indices");
-  if (op.flag("scale_grad_by_freq")) decline("scale_grad_by_freq");
-  int64_t n = op.integer("num_weights");
-  op.result(0, op.b.emit("aten::embedding_dense_backward",
-                         {{"grad_output", Ref{g.id}},
-                          {"indices", Ref{i.id}},
-                          {"num_weights", n},
-                          {"padding_idx", op.integer("padding_idx")},
-                          {"scale_grad_by_freq", false}},
-                         ir::contiguous(g.dtype(), {n, g.sizes().back()})));
+void put(Op& op) {
+  Val x = op.val("self"), source = op.val("source"), i = index_of(op, "index");
+  bool accumulate = op.flag("accumulate");
+  if (source.dtype() != x.dtype() || (accumulate && x.dtype() == Dtype::b8)) decline("operands of other dtypes");
+  Val flat = index_put(reshape(x, {x.numel()}), {reshape(i, {i.numel()})}, reshape(source, {i.numel()}), accumulate);
+  op.result(0, reshape(flat, x.sizes()));
 }
 
 // ---- windows: their gradients, and copies with a window replaced
@@ -209,18 +165,13 @@ void window_scatter(Op& op) {
 constexpr Row kRows[] = {
     {"aten::gather", gather_rule},
     {"aten::index_select", index_select_rule},
+    {"aten::take", take},
+    {"aten::put", put},
     {"aten::index.Tensor", index_rule},
     {"aten::_unsafe_index.Tensor", index_rule},
     {"aten::index_put", index_put},
     {"aten::_index_put_impl", index_put},
     {"aten::_unsafe_index_put", index_put},
-    {"aten::index_add", index_add},
-    {"aten::scatter.src", scatter_src},
-    {"aten::scatter.value", scatter_value},
-    {"aten::scatter_add", scatter_add},
-    {"aten::scatter_reduce.two", scatter_reduce},
-    {"aten::embedding", embedding},
-    {"aten::embedding_dense_backward", embedding_backward},
     {"aten::select_backward", window_backward<replace_selected>},
     {"aten::slice_backward", window_backward<replace_slice>},
     {"aten::diagonal_backward", window_backward<replace_diagonal>},

@@ -20,8 +20,10 @@ void rad2deg(Op& op) {
 }
 
 void sinc(Op& op) {
-  Val x = as_float(op), z = x * rounded(std::numbers::pi, x.dtype());
-  op.result(0, where(eq(x, 0.0), 1.0, unary("sin", z) / z));
+  op.result(0, in_f32(as_float(op), [](Val x) {
+              Val z = x * std::numbers::pi;
+              return where(eq(x, 0.0), 1.0, unary("sin", z) / z);
+            }));
 }
 
 void logit(Op& op) {
