@@ -10,9 +10,10 @@
 #include "artifact/pair.h"
 #include "artifact/spec.h"
 #include "emit/lower.h"
-#include "host_torch/module_tensors.h"
+#include "host_torch/module_state.h"
 #include "passes/passes.h"
 #include "precast/detail/core.h"
+#include "trace/geometry.h"
 #include "trace/recorder.h"
 #include "util/errors.h"
 
@@ -42,20 +43,17 @@ ir::Attr value_of(const Leaf& leaf) {
 class Call {
  public:
   explicit Call(const Arguments& a)
-      : arguments_(a), tensors_(host_torch::module_tensors({a.modules.data(), a.modules.size()})) {
+      : arguments_(a),
+        attributes_(host_torch::module_attributes(refs())),
+        modes_(host_torch::module_modes(refs())),
+        tensors_(host_torch::module_tensors(refs())) {
     places_ = argument_places();
     intern();
     for (size_t i = 0; i < a.leaves.size(); ++i) {
       values_.push_back(value_of(a.leaves[i]));  // fn may consume the argument
       if (a.leaves[i].kind == Kind::tensor) sources_.user.push_back({*a.leaves[i].tensor, places_[i]});
     }
-    sources_.module_identities = [modules = a.modules] {
-      std::vector<const void*> identities;
-      for (const auto& t : host_torch::module_tensors({modules.data(), modules.size()}))
-        identities.push_back(t.tensor.unsafeGetTensorImpl());
-      return identities;
-    };
-    for (const auto& t : tensors_) sources_.module_slot_names.push_back(qualified(t));
+    sources_.modules = std::make_shared<host_torch::ModuleState>(refs());
   }
 
   const trace::Sources& sources() const { return sources_; }
@@ -66,6 +64,8 @@ class Call {
     s.module_positions.assign(arguments_.module_positions.begin(), arguments_.module_positions.end());
     s.slots = slots_;
     s.in_spec = arguments_.spec;
+    s.attributes = attributes_;
+    if (host_torch::module_modes(refs()) == modes_) s.modes = modes_;  // else fn sets them itself
     PRECAST_CHECK(s.params.size() == sources_.params.size() && s.buffers.size() == sources_.buffers.size() &&
                       s.leaves.size() == sources_.user.size(),
                   "the recorder returned another number of sources than it was given");
@@ -85,6 +85,8 @@ class Call {
   }
 
  private:
+  std::span<const ModuleRef> refs() const { return {arguments_.modules.data(), arguments_.modules.size()}; }
+
   std::string qualified(const host_torch::ModuleTensor& t) const {
     return arguments_.modules.size() > 1 ? "m" + std::to_string(t.module) + "." + t.name : t.name;
   }
@@ -123,6 +125,8 @@ class Call {
   }
 
   const Arguments& arguments_;
+  std::vector<artifact::ModuleAttribute> attributes_;
+  std::vector<std::string> modes_;
   std::vector<host_torch::ModuleTensor> tensors_;
   std::vector<std::string> places_, names_;  // of the leaves; of the interned tensors
   std::vector<ir::Attr> values_;             // of the leaves that are no tensors
@@ -147,6 +151,29 @@ std::vector<bool> constant_inputs(const Signature& s) {
   return constant;
 }
 
+/// The eager backend takes any layout. An expanded input that is read only as a whole may be dense as well: the graph
+/// then reads it as dense.
+void loosen(ir::Graph& g, const Signature& s) {
+  std::vector<bool> fixed(g.values.size());
+  const auto fix = [&](ir::ValueId id) { fixed[static_cast<size_t>(id)] = true; };
+  for (ir::ValueId id : g.outputs) fix(id);
+  for (const ir::Node& n : g.nodes) {
+    for (const ir::Shared& shared : n.shared) fix(shared.base);
+    ir::for_each_operand(n, [&](ir::Slot slot, ir::ValueId id) {
+      const bool written = std::any_of(n.writes.begin(), n.writes.end(), [&](auto& w) { return w.slot == slot; });
+      if (id != ir::kNoValue && (written || n.op.starts_with("prim::"))) fix(id);
+    });
+  }
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    const int source = s.graph_inputs[i].source;
+    const bool aliased = std::any_of(s.aliases.begin(), s.aliases.end(),
+                                     [&](auto& a) { return a.shared && (a.a == source || a.b == source); });
+    ir::Type& type = g.values[static_cast<size_t>(g.inputs[i])].type;
+    if (!aliased && !fixed[static_cast<size_t>(g.inputs[i])] && trace::overlaps_itself(type))
+      type.strides = ir::contiguous_strides(type.sizes);
+  }
+}
+
 /// Looks ops up in the table; inside a decomposition the same op is itself.
 std::function<bool(const std::string&, std::vector<c10::IValue>&)> decomposer(std::shared_ptr<const Decompositions> d) {
   if (!d || d->table.empty()) return {};
@@ -162,6 +189,32 @@ std::function<bool(const std::string&, std::vector<c10::IValue>&)> decomposer(st
     found->second(stack);
     return true;
   };
+}
+
+/// What a call checks. Nothing that is checked at capture is dropped later.
+void add_guards(const Signature& s, PrecompileSummary& summary) {
+  std::vector<std::string> sources;  // by index
+  for (const artifact::TensorMeta& t : s.params) sources.push_back("parameter '" + t.name + "'");
+  for (const artifact::TensorMeta& t : s.buffers) sources.push_back("buffer '" + t.name + "'");
+  const auto keep = [&](const char* type, const std::string& source) {
+    summary.kept_guards.emplace_back(type, source);
+  };
+  for (const std::string& source : sources) keep("TENSOR_MATCH", source);
+  for (const UserLeaf& leaf : s.leaves) {
+    if (leaf.kind == UserLeaf::Kind::tensor) {
+      keep("TENSOR_MATCH", leaf.where);
+      sources.push_back(leaf.where);
+      continue;
+    }
+    keep(leaf.kind == UserLeaf::Kind::none ? "CONSTANT_MATCH" : "EQUALS_MATCH", leaf.where);
+    const bool bare = leaf.where.find_first_of("[.") == std::string::npos;
+    if (bare && leaf.kind != UserLeaf::Kind::none) summary.wont_generalize.push_back(leaf.where);
+  }
+  for (const artifact::ModuleAttribute& a : s.attributes) keep("EQUALS_MATCH", "attribute '" + a.name + "'");
+  for (const artifact::Alias& a : s.aliases)
+    keep(a.shared ? "DUPLICATE_INPUT" : "STORAGE_OVERLAPPING",
+         sources.at(static_cast<size_t>(a.a)) + ", " + sources.at(static_cast<size_t>(a.b)));
+  for (const std::string& condition : s.conditions) keep("EQUALS_MATCH", condition);
 }
 
 std::string in_words(const std::exception& e) {
@@ -198,6 +251,7 @@ struct CaptureCore::State {
     const Signature& signature = recording->signature;
     const artifact::ComposeOptions compose{options.symbol, options.isa};
     if (options.backend == "eager") {
+      loosen(recording->graph, signature);
       built = artifact::build_pair(signature, recording->graph, nullptr, compose);
     } else {
       ir::Graph core = recording->graph;
@@ -295,9 +349,10 @@ void CaptureCore::finish() {
 
 PrecompileSummary CaptureCore::summary() const {
   PrecompileSummary summary;
-  const int calls = state_->recording ? 1 : 0;
-  summary.frames = summary.guarded_codes = summary.backend_graphs = calls;
   summary.capture_errors = state_->errors;
+  if (!state_->recording) return summary;
+  summary.frames = summary.guarded_codes = summary.backend_graphs = 1;
+  add_guards(state_->recording->signature, summary);
   return summary;
 }
 

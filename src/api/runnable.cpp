@@ -6,11 +6,12 @@
 #include "host_torch/describe.h"
 #include "host_torch/effects.h"
 #include "host_torch/host.h"
-#include "host_torch/module_tensors.h"
+#include "host_torch/module_state.h"
 #include "host_torch/tensor_types.h"
 #include "precast/detail/core.h"
 #include "precast/error.h"
 #include "runtime/artifact.h"
+#include "trace/dispatch.h"
 #include "util/errors.h"
 #include "util/warn.h"
 
@@ -263,6 +264,37 @@ class LoadedRunnable final : public Runnable {
     return known;
   }
 
+  void check_attributes(std::span<const ModuleRef> modules) const {
+    const auto where = [&](int module) {
+      return "the model (argument " + std::to_string(signature_.module_positions.at(static_cast<size_t>(module))) + ")";
+    };
+    const auto attributes = host_torch::module_attributes(modules);
+    for (size_t i = 0; i < std::max(attributes.size(), signature_.attributes.size()); ++i) {
+      const bool lacks = i >= attributes.size(), extra = i >= signature_.attributes.size();
+      const artifact::ModuleAttribute& a = extra ? attributes[i] : signature_.attributes[i];
+      const bool other = !lacks && !extra && (attributes[i].name != a.name || attributes[i].module != a.module);
+      if (!lacks && !extra && !other && attributes[i].value == a.value) continue;
+      throw PrecompileError("attribute '" + a.name + "' of " + where(a.module) + ": expected " +
+                            (extra ? "none" : a.value) + ", found " +
+                            (lacks   ? "none"
+                             : other ? "attribute '" + attributes[i].name + "'"
+                                     : attributes[i].value) +
+                            ". The recorded call read it, so its value is a condition: pass a model with the same, or "
+                            "capture again.");
+    }
+    const auto modes = host_torch::module_modes(modules);
+    for (size_t i = 0; i < std::min(modes.size(), signature_.modes.size()); ++i) {
+      const std::string &now = modes[i], &then = signature_.modes[i];
+      const auto differs = static_cast<size_t>(std::ranges::mismatch(now, then).in1 - now.begin());
+      if (differs >= std::min(now.size(), then.size())) continue;
+      const auto words = [&](const std::string& m) { return m[differs] == 't' ? "training" : "evaluation"; };
+      std::call_once(told_mode_, [&] {
+        warn((differs ? "a part of " : "") + where(static_cast<int>(i)) + " is in " + words(now) +
+             " mode here and was in " + words(then) + " mode at capture. The artifact does what was captured");
+      });
+    }
+  }
+
   std::shared_ptr<const Binding> match(std::span<const ModuleRef> modules) const {
     const auto listed = host_torch::module_tensors(modules);
     std::vector<precast_named> entries(listed.size());
@@ -278,6 +310,7 @@ class LoadedRunnable final : public Runnable {
     if (const int code =
             artifact_->check_modules(host.abi(), entries.data(), static_cast<int>(entries.size()), entry_of.data()))
       host.raise(code);
+    check_attributes(modules);
     auto binding = std::make_shared<Binding>();
     for (int entry : entry_of) binding->tensors.push_back(listed[static_cast<size_t>(entry)].tensor);
     return binding;
@@ -295,6 +328,10 @@ class LoadedRunnable final : public Runnable {
 
   void run(const Tensors& live, const Snapshot::Weights* frozen, const Arguments& a,
            std::span<ResultLeaf> results) const {
+    if (trace::is_recording())
+      throw PrecompileError(
+          "a loaded artifact was called inside a function that is being recorded; its kernels show no operations, so "
+          "call the function it was captured from there");
     c10::SmallVector<precast_leaf, 8> leaves;
     Tensors sources = live;
     for (const Leaf& leaf : a.leaves)
@@ -304,6 +341,9 @@ class LoadedRunnable final : public Runnable {
       if (source < sources.size() && sources[source]->defined() && sources[source]->has_storage())
         sources[source]->mutable_data_ptr();
     }
+    const host_torch::SourceTensors all(sources.data(), sources.size());
+    if (live.size() == signature_.params.size() + signature_.buffers.size())
+      host_torch::check_gradients(signature_, all);
     for (const Leaf& leaf : a.leaves) leaves.push_back(describe_leaf(leaf));
     auto bound = describe_all(frozen ? pointers_to(frozen->read) : live);
     c10::SmallVector<precast_tensor, 8> outputs(artifact_->metadata().outputs.size());
@@ -323,7 +363,6 @@ class LoadedRunnable final : public Runnable {
     if (const int code = artifact_->call(host.abi(), call)) host.raise(code);
 
     if (loses_grad_ && at::GradMode::is_enabled()) std::call_once(told_, warn_of_lost_grad);
-    const host_torch::SourceTensors all(sources.data(), sources.size());
     host_torch::mark_written(signature_, all);
     host_torch::deliver_gradients(signature_, exclusive_gradients_, all, outputs.data());
     host_torch::pack_results(signature_, all, outputs.data(), results);
@@ -336,7 +375,7 @@ class LoadedRunnable final : public Runnable {
   api::StructureNodes arguments_, results_;
   std::vector<char> written_;  // by source
   bool loses_grad_ = false;    // a result required grad at capture
-  mutable std::once_flag told_;
+  mutable std::once_flag told_, told_mode_;
   mutable std::mutex known_mutex_;
   mutable std::shared_ptr<const Known> known_;
 };

@@ -69,6 +69,13 @@ std::span<const Node> StructureNodes::child(int i) const {
 
 namespace precast::detail {
 
+void refuse_complex() {
+  throw PrecompileError(
+      "an argument is a complex number; numbers are conditions, and only bools, ints and floats have a form there: "
+      "pass "
+      "a tensor");
+}
+
 void append_key(std::string_view key, std::string& out) {
   artifact::Tree dict;
   dict.kind = artifact::Tree::Kind::dict;

@@ -203,6 +203,7 @@ Json result(const Result& r) {
   if (r.kind >= Result::Kind::output_view) j["offset_bytes"] = r.offset_bytes, j["type"] = type(r.type);
   if (r.kind < Result::Kind::output) j["value"] = value(r.value);
   if (r.required_grad) j["required_grad"] = true;
+  if (r.same_as >= 0) j["same_as"] = r.same_as;
   return j;
 }
 
@@ -216,7 +217,20 @@ Result result(const Json& j) {
   if (r.kind >= Result::Kind::output_view) r.offset_bytes = j.at("offset_bytes"), r.type = type(j.at("type"));
   if (r.kind < Result::Kind::output) r.value = value(j.at("value"));
   r.required_grad = j.value("required_grad", false);
+  r.same_as = j.value("same_as", -1);
   return r;
+}
+
+Json gradient(const Gradient& g) {
+  Json j = Json::array({g.source, g.output, g.accumulate, g.in_place});
+  if (g.part) j.push_back(g.part->offset_bytes), j.push_back(type(g.part->type));
+  return j;
+}
+
+Gradient gradient(const Json& j) {
+  Gradient g{j.at(0), j.at(1), j.at(2), j.at(3)};
+  if (j.size() > 4) g.part = Part{j.at(4), type(j.at(5))};
+  return g;
 }
 
 template <class T, class F>
@@ -270,8 +284,11 @@ std::string to_json(const Metadata& m) {
   Json& indices = j["GRAD_PARAM_INDICES"] = Json::array();
   for (const Gradient& g : s.grads)
     if (g.source < static_cast<int>(s.params.size())) indices.push_back(g.source);
-  j["GRADS"] = rows(s.grads, [](auto& r) { return Json::array({r.source, r.output, r.accumulate}); });
-  j["CLEARED_GRADS"] = s.cleared_grads;
+  j["GRADS"] = rows(s.grads, [](auto& r) { return gradient(r); });
+  j["CLEARED_GRADS"] = s.cleared_grads, j["ZEROED_GRADS"] = s.zeroed_grads;
+  j["MODULE_ATTRIBUTES"] =
+      rows(s.attributes, [](auto& a) { return Json::array({text(a.name), a.module, text(a.value)}); });
+  j["MODULE_MODES"] = s.modes;
   j["CONDITIONS"] = rows(s.conditions, [](auto& c) { return text(c); });
   j["TOTAL_OPS"] = m.total_ops, j["LOWERED_OPS"] = m.lowered_ops;
   j["ARENA_BYTES"] = m.arena_bytes, j["PREPARED_BYTES"] = m.prepared_bytes;
@@ -314,8 +331,12 @@ Metadata from_json(std::string_view json) {
     s.aliases = rows<Alias>(j.at("ALIASES"), [](const Json& r) { return Alias{r.at(0), r.at(1), r.at(2), r.at(3)}; });
     s.results = rows<Result>(j.at("RESULTS"), [](const Json& r) { return result(r); });
     s.writes = rows<WriteBack>(j.at("WRITES"), [](const Json& r) { return WriteBack{r.at(0), r.at(1)}; });
-    s.grads = rows<Gradient>(j.at("GRADS"), [](const Json& r) { return Gradient{r.at(0), r.at(1), r.at(2)}; });
-    j.at("CLEARED_GRADS").get_to(s.cleared_grads);
+    s.grads = rows<Gradient>(j.at("GRADS"), [](const Json& r) { return gradient(r); });
+    j.at("CLEARED_GRADS").get_to(s.cleared_grads), j.at("ZEROED_GRADS").get_to(s.zeroed_grads);
+    s.attributes = rows<ModuleAttribute>(j.at("MODULE_ATTRIBUTES"), [](const Json& r) {
+      return ModuleAttribute{text(r.at(0)), r.at(1), text(r.at(2))};
+    });
+    j.at("MODULE_MODES").get_to(s.modes);
     s.conditions = rows<std::string>(j.at("CONDITIONS"), [](const Json& c) { return text(c); });
     m.total_ops = j.at("TOTAL_OPS"), m.lowered_ops = j.at("LOWERED_OPS");
     m.arena_bytes = j.at("ARENA_BYTES"), m.prepared_bytes = j.at("PREPARED_BYTES");

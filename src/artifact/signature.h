@@ -51,17 +51,32 @@ struct Result {
   ir::Type type;               // views
   ir::Attr value;              // constants
   bool required_grad = false;  // in eager it would require grad: one warning at load
+  int same_as = -1;            // this earlier result, the same object again
 };
 struct WriteBack {
   int source = 0;
   int output = 0;
 };
+/// A window on a graph output.
+struct Part {
+  int64_t offset_bytes = 0;
+  ir::Type type;
+};
 struct Gradient {
   int source = 0;
-  int output = 0;
-  bool accumulate = true;
-};  // false: replaces .grad
-/// `.grad` of this source ends undefined (zero_grad inside fn).
+  int output = 0;              // the graph output that holds it
+  bool accumulate = true;      // added to the .grad that is there; false: takes its place
+  bool in_place = true;        // into the tensor object that is there, if one is; false: a new object
+  std::optional<Part> part{};  // the new object shares the output's memory with results or other gradients
+};
+
+/// An attribute of a TorchScript module that is no tensor; a call reads it unseen, so its value is a condition.
+struct ModuleAttribute {
+  std::string name;
+  int module = 0;
+  std::string value;  // as LibTorch prints it
+};
+
 struct Signature {
   std::string backend = "inductor", tracer = "make_fx";
   int num_positional_args = 0;
@@ -76,7 +91,10 @@ struct Signature {
   std::vector<Result> results;  // leaves of out_spec
   std::vector<WriteBack> writes;
   std::vector<Gradient> grads;
-  std::vector<int> cleared_grads;       // sources whose .grad ends undefined
+  std::vector<int> cleared_grads;  // sources whose .grad ends undefined (zero_grad inside fn)
+  std::vector<int> zeroed_grads;   // sources whose .grad is filled with zeros, if there is one
+  std::vector<ModuleAttribute> attributes;
+  std::vector<std::string> modes;       // per module, a letter for each submodule: t(raining) or e(valuation)
   std::vector<std::string> conditions;  // recorded values in words, for info
   std::string torch_version;
 };

@@ -67,6 +67,8 @@ Tables::Tables(const Metadata& metadata) {
     if (a.shared) fix_layout(a.a), fix_layout(a.b);
   for (const GraphInput& input : s.graph_inputs)
     if (input.offset_bytes != 0) fix_layout(input.source);
+  for (const Result& r : s.results)  // a window on the caller's own memory
+    if (r.kind == Result::Kind::source_view) fix_layout(r.index);
 
   const auto count = [](const auto& v) { return static_cast<int>(v.size()); };
   spec_.struct_size = sizeof(precast_spec);
@@ -123,7 +125,12 @@ void Tables::check(const Metadata& metadata) const {
   for (const Gradient& g : s.grads)
     require(in_range(g.source, sources.size()) && in_range(g.output, metadata.outputs.size()), "indices of a gradient");
   for (const int source : s.cleared_grads) require(in_range(source, sources.size()), "a cleared gradient");
-  for (const Result& r : s.results) {
+  for (const int source : s.zeroed_grads) require(in_range(source, sources.size()), "a zeroed gradient");
+  for (const ModuleAttribute& a : s.attributes)
+    require(in_range(a.module, s.module_positions.size()), "module of the attribute '" + a.name + "'");
+  for (size_t i = 0; i < s.results.size(); ++i) {
+    const Result& r = s.results[i];
+    require(r.same_as < static_cast<int>(i), "a result that is the same as a later one");
     const bool of_output = r.kind == Result::Kind::output || r.kind == Result::Kind::output_view;
     const bool of_source = r.kind == Result::Kind::source || r.kind == Result::Kind::source_view;
     require(!of_output || in_range(r.index, metadata.outputs.size()), "output of a result");

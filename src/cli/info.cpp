@@ -76,6 +76,7 @@ std::vector<std::string> effects(const artifact::Signature& s) {
   for (const auto& g : s.grads)
     lines.push_back((g.accumulate ? "adds to the gradient of " : "replaces the gradient of ") +
                     source_text(s, g.source));
+  for (int source : s.zeroed_grads) lines.push_back("fills the gradient of " + source_text(s, source) + " with zeros");
   for (int source : s.cleared_grads) lines.push_back("clears the gradient of " + source_text(s, source));
   return lines;
 }

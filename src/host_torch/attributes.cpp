@@ -147,36 +147,43 @@ c10::IValue to_ivalue(const Attr& a, const c10::Argument& parameter, const std::
                         ", the graph gives " + in_words(a));
 }
 
+namespace {
+/// -0 is not 0; any NaN is NaN.
+bool same(double a, double b) { return a == b ? std::signbit(a) == std::signbit(b) : std::isnan(a) && std::isnan(b); }
+}  // namespace
+
 bool equals(const c10::IValue& found, const Attr& expected) {
-  return std::visit(
-      Overloaded{
-          [&](bool b) { return found.isBool() && found.toBool() == b; },
-          [&](int64_t i) { return found.isInt() && found.toInt() == i; },
-          [&](double d) {
-            if (!found.isDouble()) return false;
-            const double f = found.toDouble();
-            return f == d ? std::signbit(f) == std::signbit(d) : std::isnan(f) && std::isnan(d);
-          },
-          [&](const std::complex<double>& c) {
-            if (!found.isComplexDouble()) return false;
-            const auto f = found.toComplexDouble();
-            return f.real() == c.real() && f.imag() == c.imag();
-          },
-          [&](const std::string& s) { return found.isString() && found.toStringRef() == s; },
-          [&](ir::Dtype d) { return found.isInt() && found.toInt() == static_cast<int64_t>(d); },
-          [&](const std::vector<int64_t>& l) { return found.isIntList() && found.toIntVector() == l; },
-          [&](const std::vector<double>& l) { return found.isDoubleList() && found.toDoubleVector() == l; },
-          [&](const std::vector<bool>& l) {
-            if (!found.isBoolList()) return false;
-            const auto f = found.toBoolList();
-            return std::equal(f.begin(), f.end(), l.begin(), l.end(), [](bool a, bool b) { return a == b; });
-          },
-          [&](const auto&) { return false; },
-      },
-      expected);
+  return std::visit(Overloaded{
+                        [&](bool b) { return found.isBool() && found.toBool() == b; },
+                        [&](int64_t i) { return found.isInt() && found.toInt() == i; },
+                        [&](double d) { return found.isDouble() && same(found.toDouble(), d); },
+                        [&](const std::complex<double>& c) {
+                          if (!found.isComplexDouble()) return false;
+                          const auto f = found.toComplexDouble();
+                          return same(f.real(), c.real()) && same(f.imag(), c.imag());
+                        },
+                        [&](const std::string& s) { return found.isString() && found.toStringRef() == s; },
+                        [&](ir::Dtype d) { return found.isInt() && found.toInt() == static_cast<int64_t>(d); },
+                        [&](const std::vector<int64_t>& l) { return found.isIntList() && found.toIntVector() == l; },
+                        [&](const std::vector<double>& l) {
+                          if (!found.isDoubleList()) return false;
+                          const auto f = found.toDoubleVector();
+                          return std::equal(f.begin(), f.end(), l.begin(), l.end(), same);
+                        },
+                        [&](const std::vector<bool>& l) {
+                          if (!found.isBoolList()) return false;
+                          const auto f = found.toBoolList();
+                          return std::equal(f.begin(), f.end(), l.begin(), l.end(),
+                                            [](bool a, bool b) { return a == b; });
+                        },
+                        [&](const auto&) { return false; },
+                    },
+                    expected);
 }
 
 std::string in_words(const c10::IValue& v) {
+  if (v.isBool()) return in_words(Attr(v.toBool()));  // in the same words as what was expected
+  if (v.isDouble()) return in_words(Attr(v.toDouble()));
   std::ostringstream out;
   out.precision(17);
   out << v;

@@ -25,7 +25,7 @@ inline void describe(const at::Tensor& t, precast_tensor& d) {
   d.device_type = static_cast<precast_i32>(impl->device_type());
   d.device_index = d.device_type ? impl->device().index() : -1;
   if (impl->key_set().has_any(kNotStrided) || impl->is_mkldnn() || impl->has_symbolic_sizes_strides() ||
-      !impl->has_storage() || impl->is_meta()) {
+      !impl->has_storage() || impl->is_meta() || t._is_zerotensor()) {
     d.flags = PRECAST_NOT_STRIDED;
     return;
   }

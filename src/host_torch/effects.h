@@ -20,6 +20,9 @@ void mark_written(const artifact::Signature&, SourceTensors);
 /// Which gradients are in an output that nothing else of the signature names, so that .grad may take it as it is.
 std::vector<char> exclusive_gradients(const artifact::Signature&);
 
+/// Refuses gradients that the call could not change once it has run. PrecompileError.
+void check_gradients(const artifact::Signature&, SourceTensors);
+
 /// Gradients onto .grad exactly as eager's AccumulateGrad leaves them.
 void deliver_gradients(const artifact::Signature&, const std::vector<char>& exclusive, SourceTensors,
                        const precast_tensor* outputs);

@@ -23,9 +23,13 @@ struct Buffers {
 struct Submodules {
   friend constexpr auto member(Submodules);
 };
+struct Training {
+  friend constexpr auto member(Training);
+};
 template struct Expose<Parameters, &torch::nn::Module::parameters_>;
 template struct Expose<Buffers, &torch::nn::Module::buffers_>;
 template struct Expose<Submodules, &torch::nn::Module::children_>;
+template struct Expose<Training, &torch::nn::Module::is_training_>;
 
 }  // namespace members
 

@@ -4,6 +4,8 @@
 #include <torch/csrc/jit/api/module.h>
 
 #include <algorithm>
+#include <bit>
+#include <sstream>
 #include <unordered_set>
 
 #include "host_torch/module_members.h"
@@ -146,7 +148,28 @@ bool walk_module(const torch::nn::Module& m, F& mark) {
     if (!mark(b.key(), b.value().unsafeGetTensorImpl(), &b.value())) return false;
   for (const auto& child : own_children(m))
     if (!mark(child.key(), nullptr, nullptr) || (child.value() && !walk_module(*child.value(), mark))) return false;
-  return mark(kEnd, nullptr, nullptr);
+  return mark(kEnd, m.is_training() ? &m : nullptr, nullptr);
+}
+
+/// Stands for the value of an attribute that is no tensor.
+const void* fingerprint(const c10::IValue& v) {
+  size_t bits = 0;
+  if (v.isBool()) bits = v.toBool();
+  if (v.isInt()) bits = static_cast<size_t>(v.toInt());
+  if (v.isDouble()) bits = std::bit_cast<size_t>(v.toDouble());
+  if (v.isString()) bits = std::hash<std::string>()(v.toStringRef());
+  if (v.isList() || v.isTuple() || v.isGenericDict()) {
+    std::ostringstream text;
+    text << v;
+    bits = std::hash<std::string>()(text.str());
+  }
+  return reinterpret_cast<const void*>(bits);  // NOLINT: compared, never followed
+}
+
+bool holds_tensors(const c10::IValue& v) {
+  bool any = false;
+  for_each_tensor(kEnd, v, [&](const std::string&, const at::Tensor&) { any = true; });
+  return any;
 }
 
 /// A TorchScript class fixes names and constants, so its identity stands for them.
@@ -158,12 +181,14 @@ bool walk_script(const c10::ivalue::Object& object, F& mark) {
       if (!walk_script(slot.toObjectRef(), mark)) return false;
     } else if (slot.isTensor()) {
       if (!mark(kEnd, slot.toTensor().unsafeGetTensorImpl(), &slot.toTensor())) return false;
-    } else if (slot.isList() || slot.isTuple() || slot.isGenericDict()) {
+    } else if ((slot.isList() || slot.isTuple() || slot.isGenericDict()) && holds_tensors(slot)) {
       bool same = true;
       for_each_tensor(kEnd, slot, [&](const std::string& key, const at::Tensor& t) {
         same = same && mark(key, t.unsafeGetTensorImpl(), nullptr);  // `t` may be a copy
       });
       if (!same) return false;
+    } else if (!mark(kEnd, fingerprint(slot), nullptr)) {
+      return false;
     }
   }
   return mark(kEnd, nullptr, nullptr);

@@ -81,6 +81,18 @@ const char* name_of(const precast_spec& spec, int source) {
   return "";
 }
 
+/// `type` must outlive the result.
+precast_tensor window(precast_tensor t, int64_t offset_bytes, const ir::Type& type) {
+  static_assert(sizeof(int64_t) == sizeof(precast_i64));
+  t.data = static_cast<char*>(t.data) + offset_bytes;
+  t.sizes = reinterpret_cast<const precast_i64*>(type.sizes.data());
+  t.strides = reinterpret_cast<const precast_i64*>(type.strides.data());
+  t.ndim = static_cast<int>(type.sizes.size());
+  t.dtype = static_cast<int>(type.dtype);
+  t.flags = static_cast<unsigned>(type.conj * PRECAST_CONJ | type.neg * PRECAST_NEG);
+  return t;
+}
+
 precast_leaf leaf_of(const Result& r, const std::vector<precast_tensor>& outputs,
                      const std::vector<precast_tensor>& sources) {
   precast_leaf leaf{};
@@ -96,16 +108,13 @@ precast_leaf leaf_of(const Result& r, const std::vector<precast_tensor>& outputs
   }
   leaf.kind = PRECAST_TENSOR;
   leaf.t = of_source ? sources[index] : outputs[index];
-  if (r.kind >= Result::Kind::output_view) {  // a window on it
-    static_assert(sizeof(int64_t) == sizeof(precast_i64));
-    leaf.t.data = static_cast<char*>(leaf.t.data) + r.offset_bytes;
-    leaf.t.sizes = reinterpret_cast<const precast_i64*>(r.type.sizes.data());
-    leaf.t.strides = reinterpret_cast<const precast_i64*>(r.type.strides.data());
-    leaf.t.ndim = static_cast<int>(r.type.sizes.size());
-    leaf.t.dtype = static_cast<int>(r.type.dtype);
-    leaf.t.flags = static_cast<unsigned>(r.type.conj * PRECAST_CONJ | r.type.neg * PRECAST_NEG);
-  }
+  if (r.kind >= Result::Kind::output_view) leaf.t = window(leaf.t, r.offset_bytes, r.type);
   return leaf;
+}
+
+precast_tensor gradient_of(const artifact::Gradient& g, const std::vector<precast_tensor>& outputs) {
+  const precast_tensor& t = outputs[static_cast<size_t>(g.output)];
+  return g.part ? window(t, g.part->offset_bytes, g.part->type) : t;
 }
 
 std::unique_ptr<precast_binding> bound(const precast_runnable& model, const precast_named* entries, int n_entries) {
@@ -234,7 +243,7 @@ int precast_call_model(const precast_binding* binding, const precast_leaf* leave
     const std::vector<precast_tensor> sources = sources_of(*binding, leaves, n_leaves);
     for (const Result& r : signature.results) result->leaves.push_back(leaf_of(r, tensors, sources));
     for (const artifact::Gradient& g : signature.grads)
-      result->gradients.push_back({name_of(artifact.spec(), g.source), 0, 0, tensors[static_cast<size_t>(g.output)]});
+      result->gradients.push_back({name_of(artifact.spec(), g.source), 0, 0, gradient_of(g, tensors)});
     *outputs = result.release();
   });
 }

@@ -6,6 +6,7 @@
 
 #include "trace/host_readers.h"
 #include "trace/torch_internals.h"
+#include "trace/value_conditions.h"
 
 namespace precast::trace {
 
@@ -61,6 +62,7 @@ RecordingScope::RecordingScope(OpRecorder& r) : recorder_(r) {
   if (current()) throw PrecompileError("a function is being recorded in this thread already; finish that call first");
   register_fallback();
   register_host_readers();
+  register_value_conditions();
   if (!at::hasCallbacks()) not_here_.emplace(false);  // else a profiler needs them: slower, and as right
   watch_ = at::addGlobalCallback(
       at::RecordFunctionCallback(&watch_op).needsInputs(true).scopes({at::RecordScope::FUNCTION}));

@@ -37,10 +37,17 @@ Gradients::Gradients(const Inputs& inputs, StorageTable& storages) {
       continue;
     }
     Slot slot{static_cast<int>(i), t, t.grad(), {}, nullptr};
-    if (slot.callers.defined())
+    for (size_t k = 0; slot.callers.defined() && slot.callers.has_storage() && k < entries.size(); ++k)
+      if (entries[k].storage.unsafeGetStorageImpl() == slot.callers.storage().unsafeGetStorageImpl())
+        slot.shares_with = static_cast<int>(k);
+    if (slot.callers.defined()) {
+      if (std::string kind = unsupported_kind(slot.callers); !kind.empty())
+        throw PrecompileError("the gradient of " + entries[i].source->name + " is " + kind +
+                              "; only plain strided CPU tensors can be recorded");
       slot.stand_in = host_torch::clone_bytes(slot.callers);
-    else if (t.requires_grad())
+    } else if (t.requires_grad()) {
       slot.stand_in = zeros_for(t);
+    }
     slots_.push_back(std::move(slot));
   }
   for (Slot& slot : slots_) {
@@ -51,6 +58,12 @@ Gradients::Gradients(const Inputs& inputs, StorageTable& storages) {
     slot.state->may_seal = true;
     slot.tensor.mutable_grad() = slot.stand_in;
   }
+}
+
+bool Gradients::Slot::is_in_place(const at::Tensor& now) const {
+  return now.defined() && stand_in.defined() && now.has_storage() &&
+         now.storage().unsafeGetStorageImpl() == stand_in.storage().unsafeGetStorageImpl() &&
+         window_of(now) == window_of(stand_in);
 }
 
 void Gradients::check_others() const {
@@ -71,10 +84,10 @@ void Gradients::commit() {
   for (Slot& slot : slots_) {
     if (!slot.stand_in.defined()) continue;
     at::Tensor& now = slot.tensor.mutable_grad();
-    if (now.unsafeGetTensorImpl() != slot.stand_in.unsafeGetTensorImpl()) continue;
+    if (!slot.is_in_place(now)) continue;
     if (slot.callers.defined()) {
       if (slot.touched()) slot.callers.copy_(slot.stand_in);
-      now = slot.callers;
+      now = now.is_same(slot.stand_in) ? slot.callers : slot.callers.detach();
     } else if (!slot.touched() || slot.state->only_zeroed) {  // eager's zero_grad would have found nothing to zero
       now = at::Tensor();
     }

@@ -16,7 +16,10 @@ class Gradients {
     at::Tensor callers;             // its .grad before the call; may be undefined
     at::Tensor stand_in;            // in the slot during the call; undefined where no gradient can come
     StorageState* state = nullptr;  // the stand-in's
-    bool touched() const { return state && !state->known.none(); }
+    bool touched() const { return state && state->value != ir::kNoValue; }
+    /// Whether this .grad is the stand-in's memory as it was: the very tensor, or what detach() makes of it.
+    bool is_in_place(const at::Tensor& now) const;
+    int shares_with = -1;  // an input that lies in the memory of `callers`
   };
 
   Gradients(const Inputs&, StorageTable&);

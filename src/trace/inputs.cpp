@@ -76,7 +76,6 @@ Inputs::Inputs(const Sources& sources, StorageTable& storages, GraphBuilder& bui
           entries_[static_cast<size_t>(groups_[static_cast<size_t>(other->input_group)].members[0])].source->name +
           " are different storages over the same memory, so writes to one cannot be told from the "
           "other; make them views of one tensor");
-  if (sources.module_identities) slots_ = sources.module_identities();
 }
 
 void Inputs::add(const std::vector<Source>& list) {
@@ -85,6 +84,8 @@ void Inputs::add(const std::vector<Source>& list) {
     if (s.tensor.defined()) {
       if (std::string kind = unsupported_kind(s.tensor); !kind.empty())
         throw PrecompileError(s.name + " is " + kind + "; only plain strided CPU tensors can be recorded");
+      if (s.tensor._is_zerotensor())
+        throw PrecompileError(s.name + " is a tensor of zeros without memory; pass a copy (.clone())");
       e.storage = s.tensor.storage();
       e.window = window_of(s.tensor);
       e.requires_grad = s.tensor.requires_grad();
@@ -111,25 +112,18 @@ void Inputs::make_group(std::vector<int> members, StorageTable& storages, GraphB
     state.known.add(entries_[static_cast<size_t>(m)].window);
   }
   g.state = &state;
-  if (hash_contents_) g.hash = hash(g);
+  if (hash_contents_) {
+    state.watched = g.root.bytes();
+    state.hash = state.hash_now();
+  }
   groups_.push_back(std::move(g));
 }
 
-uint64_t Inputs::hash(const Group& g) {
-  const Bytes b = g.root.bytes();
-  const char* p = bytes_at(g.state->impl, b.begin);
-  uint64_t h[4] = {1, 2, 3, 4};  // four lanes: the multiplications overlap
-  int64_t i = 0;
-  const int64_t n = b.end - b.begin;
-  for (; i + 32 <= n; i += 32)
-    for (int lane = 0; lane < 4; ++lane) {
-      uint64_t word;
-      std::memcpy(&word, p + i + 8 * lane, 8);
-      h[lane] = (h[lane] ^ word) * 0x9E3779B97F4A7C15ull;
-      h[lane] ^= h[lane] >> 29;
-    }
-  for (; i < n; ++i) h[0] = (h[0] ^ static_cast<unsigned char>(p[i])) * 0x9E3779B97F4A7C15ull;
-  return (h[0] * 3) ^ (h[1] * 5) ^ (h[2] * 7) ^ (h[3] * 11);
+std::string Inputs::raw_write(const Group& g) const {
+  return entries_[static_cast<size_t>(g.members[0])].source->name +
+         " was written through a raw pointer (data_ptr, accessor or another thread) inside the recorded function; use "
+         "tensor operations" +
+         (g.before.defined() ? "" : " (its old contents could not be put back)");
 }
 
 void Inputs::before_write(StorageState& s, Bytes written) {
@@ -166,24 +160,17 @@ void Inputs::check_unchanged() const {
     if (g.state->address != address(g.state->impl))
       throw PrecompileError(entries_[static_cast<size_t>(g.members[0])].source->name +
                             ": its memory was replaced inside the recorded function, outside of any op");
-    if (hash_contents_ && !g.before.defined() && hash(g) != g.hash)
-      throw PrecompileError(
-          entries_[static_cast<size_t>(g.members[0])].source->name +
-          " was written through a raw pointer (data_ptr, accessor or another thread) inside the recorded "
-          "function; use tensor operations (its old contents could not be put back)");
+    if (g.state->hash && g.state->hash_now() != *g.state->hash) throw PrecompileError(raw_write(g));
   }
-  if (!sources_.module_identities) return;
-  const std::vector<const void*> now = sources_.module_identities();
-  for (size_t i = 0; i < std::max(now.size(), slots_.size()); ++i)
-    if (i >= now.size() || i >= slots_.size() || now[i] != slots_[i])
-      throw PrecompileError((i < sources_.module_slot_names.size()
-                                 ? "module attribute '" + sources_.module_slot_names[i] + "'"
-                                 : std::string("a module attribute")) +
-                            " was bound to another tensor inside the recorded function; write into it in place instead "
-                            "(copy_), or return the new tensor");
+  if (!sources_.modules) return;
+  if (const std::string what = sources_.modules->difference(); !what.empty())
+    throw PrecompileError(what +
+                          " inside the recorded function, which the artifact could not do again; write into a "
+                          "tensor in place instead (copy_), pass the new value as an argument, or return it");
 }
 
 void Inputs::restore() const {
+  if (sources_.modules) sources_.modules->restore();
   c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
   for (const Group& g : groups_) {
     const Bytes b = g.root.bytes();

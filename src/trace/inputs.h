@@ -31,7 +31,6 @@ class Inputs {
     ir::ValueId value = ir::kNoValue;
     at::Tensor before;  // bytes of root at the first write
     std::vector<Bytes> written;
-    uint64_t hash = 0;  // of the bytes at the start, if asked for
   };
 
   Inputs(const Sources&, StorageTable&, GraphBuilder&, bool hash_contents);
@@ -41,6 +40,8 @@ class Inputs {
   int count_params() const { return n_params_; }
   int count_module_tensors() const { return n_module_; }
 
+  /// The refusal of a write that no operation shows.
+  std::string raw_write(const Group&) const;
   /// To be called before an op writes `bytes` of an input's storage.
   void before_write(StorageState&, Bytes);
   /// A window of the group's storage with its contents from before the call.
@@ -55,14 +56,12 @@ class Inputs {
  private:
   void add(const std::vector<Source>&);
   void make_group(std::vector<int> members, StorageTable&, GraphBuilder&);
-  static uint64_t hash(const Group&);
 
   const Sources& sources_;
   int n_params_ = 0, n_module_ = 0;
   bool hash_contents_;
   std::vector<Entry> entries_;
   std::vector<Group> groups_;
-  std::vector<const void*> slots_;  // module identities at the start
 };
 
 }  // namespace precast::trace

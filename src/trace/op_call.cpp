@@ -25,7 +25,7 @@ void OpCall::run() {
   if (info_.resizes) return run_resize();
   if (info_.reshapes || info_.metadata_only) return run_geometry();
   if (info_.is_view) return run_view();
-  if (run_accumulation()) return;
+  if (run_accumulation() || run_overwriting()) return;
   run_recorded();
 }
 
@@ -100,11 +100,13 @@ void OpCall::run_resize() {
     unseal(state->impl);
     state->sealed = false;
   }
+  if (state) r_.check_watched(*state);
   run_unrecorded();
   if (!state) return;
   const auto size = static_cast<int64_t>(state->impl->nbytes());
   if (size != state->size) r_.builder.grow(*state, size);
   state->address = address(state->impl);
+  if (state->hash) r_.renew_watched(*state);
   r_.seal(*state);
 }
 
@@ -112,6 +114,7 @@ void OpCall::run_recorded() {
   node_.op = info_.name;
   take_operands(args());
   if (info_.special != OpInfo::Special::none) rewrite_special();
+  for (const Operand& o : operands_) r_.check_watched(*o.state);
   if (info_.writes) prepare_writes();
   if (info_.random) r_.check_random("before " + info_.name);
   call_kernel();
@@ -375,9 +378,12 @@ void OpCall::finish_node() {
   for (const Operand& o : operands_)
     if (o.writes) {
       o.state->address = address(o.state->impl);
-      o.state->only_zeroed = o.state->gradient_of >= 0 && info_.name == "aten::zero_";
+      r_.renew_watched(*o.state);
+      const bool zeroes = info_.name == "aten::zero_" || info_.name == "aten::_foreach_zero_";
+      o.state->only_zeroed = zeroes && (o.state->gradient_of >= 0 || o.state->only_zeroed);
       o.state->gradient_of = -1;
       o.state->known.remove(gaps_);
+      r_.seal(*o.state);  // an `empty` that holds something now
     }
   merge_fresh();
 }

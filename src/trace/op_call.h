@@ -38,6 +38,7 @@ class OpCall {
   void run_view();
   void run_resize();
   bool run_accumulation();  // into a .grad slot; false: it is none
+  bool run_overwriting();   // what an `empty` held did not matter; false: it is no such op
   void run_recorded();
 
   // Before the kernel.

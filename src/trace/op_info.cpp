@@ -73,6 +73,16 @@ const std::pair<std::string_view, OpInfo::Special> kSpecial[] = {
     {"aten::copy_", OpInfo::Special::copy_},
 };
 
+// Composite kernels that read integers through a pointer; what else they do follows from those values.
+const std::pair<const char*, std::vector<std::string_view>> kValueReaders[] = {
+    {"aten::lstm.data", {"batch_sizes"}},
+    {"aten::gru.data", {"batch_sizes"}},
+    {"aten::rnn_tanh.data", {"batch_sizes"}},
+    {"aten::rnn_relu.data", {"batch_sizes"}},
+    {"aten::_pad_packed_sequence", {"batch_sizes"}},
+    {"aten::tensor_split.tensor_indices_or_sections", {"tensor_indices_or_sections"}},
+};
+
 template <class Table>
 bool listed(const Table& table, std::string_view name) {
   return std::find(std::begin(table), std::end(table), name) != std::end(table);
@@ -128,6 +138,9 @@ std::unique_ptr<OpInfo> op_info(const c10::OperatorHandle& op) {
       if (info->args[i].name == h.only_if) info->hidden_write_if = static_cast<int>(i);
     }
   }
+  for (const auto& [name, args] : kValueReaders)
+    for (size_t i = 0; name == info->name && i < info->args.size(); ++i)
+      if (listed(args, info->args[i].name)) info->values_count.push_back(i);
   info->writes = std::any_of(info->args.begin(), info->args.end(), [](auto& a) { return a.writes || a.hidden_write; });
   info->is_view = !info->writes && std::any_of(schema.returns().begin(), schema.returns().end(),
                                                [](auto& r) { return r.alias_info() != nullptr; });
@@ -147,6 +160,8 @@ bool takes_numbers(const OpInfo& a, const OpInfo& b, const std::vector<size_t>& 
 }
 
 }  // namespace
+
+std::span<const std::pair<const char*, std::vector<std::string_view>>> value_readers() { return kValueReaders; }
 
 const OpInfo& OpInfos::get(const c10::OperatorHandle& op) {
   auto& slot = infos_[&op.operator_name()];

@@ -5,7 +5,9 @@
 #include <ATen/core/jit_type.h>
 
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -24,16 +26,17 @@ struct OpInfo {
   std::string name;  // "aten::add.Tensor"
   std::vector<ArgInfo> args;
   size_t returns = 0;
-  bool composite = false;      // has a CompositeImplicitAutograd kernel
-  bool writes = false;         // some argument, hidden ones included
-  bool is_view = false;        // the schema returns an alias and writes nothing
-  bool reshapes = false;       // changes only the tensor's own geometry (t_, set_)
-  bool resizes = false;        // resize_: keeps the old elements in front
-  bool random = false;         // advances the default generator
-  bool pointwise = false;      // may write what it reads, element by element
-  bool uninitialized = false;  // returns memory with unknown contents (empty)
-  bool metadata_only = false;  // asks for geometry, no tensor comes back
-  int hidden_write_if = -1;    // hidden writes happen when this bool argument is true
+  bool composite = false;            // has a CompositeImplicitAutograd kernel
+  bool writes = false;               // some argument, hidden ones included
+  bool is_view = false;              // the schema returns an alias and writes nothing
+  bool reshapes = false;             // changes only the tensor's own geometry (t_, set_)
+  bool resizes = false;              // resize_: keeps the old elements in front
+  bool random = false;               // advances the default generator
+  bool pointwise = false;            // may write what it reads, element by element
+  bool uninitialized = false;        // returns memory with unknown contents (empty)
+  bool metadata_only = false;        // asks for geometry, no tensor comes back
+  int hidden_write_if = -1;          // hidden writes happen when this bool argument is true
+  std::vector<size_t> values_count;  // arguments by whose values a composite kernel goes, reading them unseen
   enum class Special {
     none,
     add,
@@ -44,6 +47,9 @@ struct OpInfo {
     copy_
   } special = Special::none;
 };
+
+/// Composite overloads whose kernels read the values of some arguments through a pointer and go by them.
+std::span<const std::pair<const char*, std::vector<std::string_view>>> value_readers();
 
 class OpInfos {
  public:

@@ -5,6 +5,7 @@
 #include "host_torch/tensor_types.h"
 #include "trace/host_readers.h"
 #include "trace/op_call.h"
+#include "trace/value_conditions.h"
 
 namespace precast::trace {
 
@@ -19,9 +20,12 @@ void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, t
   if (info.composite) {
     const auto key = below.highestPriorityTypeId();
     if (key == c10::DispatchKey::Undefined || !op.hasKernelForDispatchKey(key)) {
+      ValueConditions conditions(*this, info, *stack);
       lock.unlock();  // its inner ops are recorded instead
       if (run_without_reading(op, *stack)) return;
       op.redispatchBoxed(below, stack);
+      lock.lock();
+      conditions.take_results(*stack);
       return;
     }
   }
@@ -35,6 +39,7 @@ ir::ValueId OpRecorder::read(const at::Tensor& t, const std::string& reader) {
   if (!s && t.numel() == 0) s = &storages.add(t, nullptr);
   if (!s) refuse_unknown(t, reader);
   check_contents(*s, t, reader);
+  check_watched(*s);
   return builder.read(*s, t);
 }
 
@@ -45,6 +50,7 @@ void OpRecorder::refuse(const std::string& message) {
 
 void OpRecorder::check_contents(StorageState& s, const at::Tensor& t, const std::string& reader) {
   if (s.known.all() && s.gradient_of < 0 && s.address == address(s.impl)) return;
+  if (reading_values && become_constant(builder, s, t)) return;
   check_contents(s, window_of(t), reader);
 }
 
@@ -59,13 +65,16 @@ void OpRecorder::check_contents(StorageState& s, const Window& w, const std::str
   if (s.known.contains(w)) return;
   if (s.input_group >= 0)
     refuse(what + "which lies outside of the memory that was passed as " + origin(s) + "; pass the whole tensor");
-  if (s.known.none())
-    refuse(what + "a tensor literal: its memory comes from " + origin(s) +
-           " and no recorded operation wrote it, so it was "
-           "filled through a raw pointer (torch::tensor of a vector, data_ptr, accessor) or not at all. Its values "
-           "would be "
-           "hard-coded: pass it as an argument (numbers and braced lists, torch::tensor({1, 2}), are fine)");
+  if (s.known.none()) refuse_literal(s, what);
   refuse(what + "of which recorded operations wrote only a part (its memory comes from " + origin(s) + ")");
+}
+
+void OpRecorder::refuse_literal(const StorageState& s, const std::string& what) {
+  refuse(what + "a tensor literal: its memory comes from " + origin(s) +
+         " and no recorded operation wrote it, so it was "
+         "filled through a raw pointer (torch::tensor of a vector, data_ptr, accessor) or not at all. Its values "
+         "would be "
+         "hard-coded: pass it as an argument (numbers and braced lists, torch::tensor({1, 2}), are fine)");
 }
 
 void OpRecorder::refuse_unknown(const at::Tensor& t, const std::string& reader) {
@@ -119,12 +128,29 @@ void OpRecorder::check_foreign() {
 void OpRecorder::check_random(const std::string& when) {
   if (random_->disturbed())
     refuse("the default random number generator was seeded, set or used outside of recorded operations (noticed " +
-           when + "); call torch::manual_seed outside of the recorded function");
+           when +
+           "); call torch::manual_seed outside of the recorded function, and let no other thread draw meanwhile");
+}
+
+void OpRecorder::check_watched(const StorageState& s) {
+  if (!s.hash || s.hash_now() == *s.hash) return;
+  if (s.input_group >= 0) refuse(inputs_->raw_write(inputs_->groups()[static_cast<size_t>(s.input_group)]));
+  refuse("memory of a tensor made by " + origin(s) +
+         " was written through a raw pointer (data_ptr, accessor, from_blob) after a recorded operation had written "
+         "it; use "
+         "tensor operations");
+}
+
+void OpRecorder::renew_watched(StorageState& s) {
+  const bool may_be_reached = s.hash || (s.maker && s.maker->uninitialized);  // an `empty` is born unsealed
+  if (!watch_contents || !may_be_reached) return;
+  if (s.input_group < 0) s.watched = {0, s.size};
+  s.hash = s.hash_now();
 }
 
 void OpRecorder::seal(StorageState& s) {
   const bool literal = s.maker && s.maker->uninitialized && s.value == ir::kNoValue;  // raw writes may still come
-  if (!s.may_seal || s.sealed || literal || s.size == 0) return;
+  if (!s.may_seal || s.sealed || literal || s.size == 0 || s.held_open) return;
   trace::seal(s.impl, s.number);
   s.sealed = true;
 }

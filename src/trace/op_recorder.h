@@ -22,6 +22,7 @@ class OpRecorder {
   StorageTable storages;
   GraphBuilder builder;
   Births births;
+  int reading_values = 0;               // composite kernels that run now and read values through a pointer
   std::vector<std::string> conditions;  // recorded values, in words
 
   std::function<bool(const std::string& op, torch::jit::Stack& stack)> decompose;  // may be empty
@@ -43,10 +44,16 @@ class OpRecorder {
   void check_foreign();
   void check_random(const std::string& when);
   void seal(StorageState&);
+  bool watch_contents = true;  // find raw writes by hashing memory that a raw pointer may reach
+  /// Refuses what raw pointers did to watched memory, before a recorded op touches it.
+  void check_watched(const StorageState&);
+  /// A recorded op has written.
+  void renew_watched(StorageState&);
   void unseal_all();
 
  private:
   friend class OpCall;
+  [[noreturn]] void refuse_literal(const StorageState&, const std::string& what);
   [[noreturn]] void refuse_unknown(const at::Tensor&, const std::string& reader);
   void check_contents(StorageState&, const at::Tensor&, const std::string& reader);
   void check_contents(StorageState&, const Window&, const std::string& reader);

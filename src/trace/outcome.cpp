@@ -29,20 +29,24 @@ Result number_result(const ir::Attr& value) {
 Outcome::Outcome(OpRecorder& r, const Inputs& inputs, const Gradients& gradients)
     : r_(r), inputs_(inputs), gradients_(gradients) {}
 
+std::string Outcome::name_of(const Gradients::Slot& slot) const {
+  return inputs_.entries()[static_cast<size_t>(slot.source)].source->name;
+}
+
 int Outcome::add_output(ir::ValueId id, Expected e) {
   r_.builder.graph.outputs.push_back(id);
   expected.push_back(std::move(e));
   return static_cast<int>(r_.builder.graph.outputs.size()) - 1;
 }
 
-Result Outcome::source_result(const Leaf& leaf, const Inputs::Group& group) const {
+Result Outcome::source_result(const at::Tensor& t, const Inputs::Group& group) const {
   Result r;
-  const Window w = window_of(leaf.tensor);
+  const Window w = window_of(t);
   r.index = group.members[0];
   r.kind = Result::Kind::source_view;
   for (int m : group.members) {
     const Inputs::Entry& e = inputs_.entries()[static_cast<size_t>(m)];
-    if (e.source->tensor.unsafeGetTensorImpl() == leaf.tensor.unsafeGetTensorImpl()) {
+    if (e.source->tensor.unsafeGetTensorImpl() == t.unsafeGetTensorImpl()) {
       r.kind = Result::Kind::source;
       r.index = m;
       return r;
@@ -54,49 +58,56 @@ Result Outcome::source_result(const Leaf& leaf, const Inputs::Group& group) cons
   return r;
 }
 
-void Outcome::add_results(const std::vector<Leaf>& leaves) {
-  std::map<StorageState*, std::vector<size_t>> sharing;  // results in one storage
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    const Leaf& leaf = leaves[i];
-    if (!leaf.is_tensor || !leaf.tensor.defined()) continue;
-    if (std::string kind = unsupported_kind(leaf.tensor); !kind.empty())
-      r_.refuse("result " + std::to_string(i) + " is " + kind + "; only plain strided CPU tensors can be recorded");
-    r_.read(leaf.tensor, "result " + std::to_string(i));
-    sharing[r_.storages.find(leaf.tensor)].push_back(i);
+/// Makes a tensor that leaves the call a graph output, or a part of one when several lie in its storage.
+Result Outcome::place(const at::Tensor& t, const std::string& what) {
+  Result r;
+  StorageState* s = r_.storages.find(t);
+  if (s->input_group >= 0) return source_result(t, inputs_.groups()[static_cast<size_t>(s->input_group)]);
+  if (sharing_[s] == 1) {
+    r.kind = Result::Kind::output;
+    r.index = add_output(r_.read(t, what), {what, t, {}});
+    return r;
   }
-  std::map<const void*, size_t> objects;  // first result that is this object
-  std::map<StorageState*, int> whole;     // output that holds the whole root, for storages with several results
+  const ir::ValueId root = r_.builder.root(*s);
+  const auto [at, is_new] = whole_.try_emplace(s, -1);
+  const at::Tensor real = s->known.contains(s->root) ? tensor_at(t.storage(), s->root) : at::Tensor();
+  if (is_new) at->second = add_output(root, {what, real, {}});
+  const Window w = window_of(t);
+  r.kind = w == s->root && is_new ? Result::Kind::output : Result::Kind::output_view;
+  r.index = at->second;
+  r.offset_bytes = w.offset - s->root.offset;
+  r.type = w.type;
+  return r;
+}
+
+void Outcome::add_results(const std::vector<Leaf>& leaves) {
+  std::map<const void*, size_t> first_of;  // object -> first result that is it
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const at::Tensor& t = leaves[i].tensor;
+    if (!leaves[i].is_tensor || !t.defined()) continue;
+    const std::string what = "result " + std::to_string(i);
+    if (std::string kind = unsupported_kind(t); !kind.empty())
+      r_.refuse(what + " is " + kind + "; only plain strided CPU tensors can be recorded");
+    r_.read(t, what);
+    if (first_of.emplace(t.unsafeGetTensorImpl(), i).second) ++sharing_[r_.storages.find(t)];
+  }
+  for (const Gradients::Slot& slot : gradients_.slots()) {
+    const at::Tensor& now = slot.tensor.grad();
+    if (!is_new_gradient(slot, now) || first_of.contains(now.unsafeGetTensorImpl())) continue;
+    r_.read(now, "the gradient of " + name_of(slot));
+    ++sharing_[r_.storages.find(now)];
+  }
   for (size_t i = 0; i < leaves.size(); ++i) {
     const Leaf& leaf = leaves[i];
-    if (leaf.is_tensor && leaf.tensor.defined()) {
-      const auto [first, is_new] = objects.emplace(leaf.tensor.unsafeGetTensorImpl(), i);
-      if (!is_new) {
-        signature.results.push_back(signature.results[first->second]);
-        continue;
-      }
-    }
     Result result;
     if (!leaf.is_tensor) {
       result = number_result(leaf.value);
     } else if (leaf.tensor.defined()) {
-      const std::string what = "result " + std::to_string(i);
-      StorageState* s = r_.storages.find(leaf.tensor);
-      if (s->input_group >= 0) {
-        result = source_result(leaf, inputs_.groups()[static_cast<size_t>(s->input_group)]);
-      } else if (sharing[s].size() == 1) {
-        result.kind = Result::Kind::output;
-        result.index = add_output(r_.read(leaf.tensor, what), {what, leaf.tensor, {}});
-      } else {
-        const ir::ValueId root = r_.builder.root(*s);
-        auto [at, is_new] = whole.try_emplace(s, -1);
-        const at::Tensor real = s->known.contains(s->root) ? tensor_at(leaf.tensor.storage(), s->root) : at::Tensor();
-        if (is_new) at->second = add_output(root, {what, real, {}});
-        const Window w = window_of(leaf.tensor);
-        result.kind = w == s->root && is_new ? Result::Kind::output : Result::Kind::output_view;
-        result.index = at->second;
-        result.offset_bytes = w.offset - s->root.offset;
-        result.type = w.type;
-      }
+      const void* object = leaf.tensor.unsafeGetTensorImpl();
+      const auto [known, is_new] = objects_.try_emplace(object);
+      if (is_new) known->second = place(leaf.tensor, "result " + std::to_string(i));
+      result = known->second;
+      if (!is_new && result.kind >= Result::Kind::output_view) result.same_as = static_cast<int>(first_of.at(object));
       result.required_grad = leaf.tensor.requires_grad();
     }
     signature.results.push_back(std::move(result));
@@ -121,19 +132,47 @@ void Outcome::add_writes() {
 void Outcome::add_gradients() {
   for (const Gradients::Slot& slot : gradients_.slots()) {
     const at::Tensor& now = slot.tensor.grad();
-    if (!now.defined()) {
-      if (slot.stand_in.defined()) signature.cleared_grads.push_back(slot.source);
-      continue;
-    }
-    const std::string what = "the gradient of " + inputs_.entries()[static_cast<size_t>(slot.source)].source->name;
-    StorageState* s = r_.storages.find(now);
-    if (s && s->gradient_of == slot.source) {
-      if (s->known.none()) continue;  // nothing was added
-      signature.grads.push_back({slot.source, add_output(s->value, {what, now, slot.callers}), true});
-    } else {
-      signature.grads.push_back({slot.source, add_output(r_.read(now, what), {what, now, {}}), false});
-    }
+    if (slot.shares_with >= 0 && slot.touched())
+      r_.refuse("the gradient of " + name_of(slot) + " shares memory with " +
+                inputs_.entries()[static_cast<size_t>(slot.shares_with)].source->name +
+                ", and the recorded function changes it; pass a copy (.clone())");
+    if (now.defined())
+      add_gradient(slot, now);
+    else if (slot.stand_in.defined())
+      signature.cleared_grads.push_back(slot.source);
   }
+}
+
+/// Neither the caller's own memory nor a sum with it.
+bool Outcome::is_new_gradient(const Gradients::Slot& slot, const at::Tensor& now) const {
+  if (!now.defined() || slot.is_in_place(now)) return false;
+  const StorageState* s = r_.storages.find(now);
+  return !s || s->gradient_of != slot.source;
+}
+
+void Outcome::add_gradient(const Gradients::Slot& slot, const at::Tensor& now) {
+  const std::string what = "the gradient of " + name_of(slot);
+  artifact::Gradient g{.source = slot.source};
+  const StorageState* s = r_.storages.find(now);
+  g.in_place = slot.is_in_place(now);
+  g.accumulate = s && s->gradient_of == slot.source;
+  if (g.accumulate) {
+    if (s->value == ir::kNoValue) return;  // nothing was added
+    g.output = add_output(s->value, {what, now, slot.callers});
+  } else if (g.in_place) {
+    if (s->only_zeroed) return signature.zeroed_grads.push_back(slot.source);
+    g.output = add_output(r_.read(now, what), {what, now, {}});
+  } else {
+    const auto [known, is_new] = objects_.try_emplace(now.unsafeGetTensorImpl());
+    if (is_new) known->second = place(now, what);
+    const Result& r = known->second;
+    if (r.kind == Result::Kind::source || r.kind == Result::Kind::source_view)
+      r_.refuse(what + " was bound to the memory of " + inputs_.entries()[static_cast<size_t>(r.index)].source->name +
+                "; bind it to a copy (.clone())");
+    g.output = r.index;
+    if (r.kind == Result::Kind::output_view) g.part = artifact::Part{r.offset_bytes, r.type};
+  }
+  signature.grads.push_back(std::move(g));
 }
 
 void Outcome::finish(const Sources& sources) {

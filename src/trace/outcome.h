@@ -1,6 +1,7 @@
 // What a call leaves behind, as graph outputs: results, write-backs and gradients, each with the
 // tensor that really came out, for verification.
 #pragma once
+#include <map>
 #include <vector>
 
 #include "trace/gradients.h"
@@ -34,12 +35,19 @@ class Outcome {
   std::vector<GraphInputs::One> graph_inputs;  // of each graph input
 
  private:
+  std::string name_of(const Gradients::Slot&) const;
   int add_output(ir::ValueId, Expected);
-  artifact::Result source_result(const Leaf&, const Inputs::Group&) const;
+  artifact::Result source_result(const at::Tensor&, const Inputs::Group&) const;
+  artifact::Result place(const at::Tensor&, const std::string& what);
+  void add_gradient(const Gradients::Slot&, const at::Tensor& now);
+  bool is_new_gradient(const Gradients::Slot&, const at::Tensor& now) const;
 
   OpRecorder& r_;
   const Inputs& inputs_;
   const Gradients& gradients_;
+  std::map<const StorageState*, int> sharing_;       // how many objects that leave the call lie in a storage
+  std::map<const StorageState*, int> whole_;         // graph output that holds a shared storage's whole root
+  std::map<const void*, artifact::Result> objects_;  // what an object that leaves the call is
 };
 
 }  // namespace precast::trace

@@ -32,6 +32,7 @@ class Call {
         gradients_(inputs_, recorder_.storages) {
     recorder_.attach(&inputs_, &random_);
     recorder_.decompose = options.decompose;
+    recorder_.watch_contents = options.verify;
   }
 
   /// An exception that leaves this is fn's own or a refusal.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "artifact/signature.h"
+#include "host_torch/module_state.h"
 #include "ir/graph.h"
 #include "precast/error.h"
 
@@ -22,10 +23,8 @@ struct Source {
 struct Sources {
   std::vector<Source> params, buffers;
   std::vector<Source> user;  // tensor leaves of the arguments in depth-first order; repeats allowed
-  /// TensorImpl of every module slot now (nullptr: undefined); asked before and after the call, so that rebinding a
-  /// slot is refused by name. May be empty.
-  std::function<std::vector<const void*>()> module_identities;
-  std::vector<std::string> module_slot_names;
+  /// The modules as they are now: rebinding a slot or an attribute is refused by name, and undone. May be null.
+  std::shared_ptr<const host_torch::ModuleState> modules;
 };
 
 /// One leaf of fn's result.

@@ -2,7 +2,11 @@
 // their operand's storage beyond the operand's window.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <cstring>
 
 #include "trace/op_call.h"
 
@@ -22,7 +26,7 @@ bool OpCall::run_accumulation() {
     return false;
   r_.check_contents(*from, added, info_.name);
   const ir::ValueId value = r_.builder.read(*from, added);
-  const bool first = s->known.none();
+  const bool first = s->value == ir::kNoValue;
   operands_.push_back({grad, s, {}, false, {}});
   operands_.push_back({added, from, {}, false, {}});
   if (in_place && first && s->stands_for_nothing) {
@@ -37,7 +41,13 @@ bool OpCall::run_accumulation() {
   }
   StorageState* target = s;
   if (!in_place) {
-    target = &r_.storages.add(results()[0].toTensor(), &info_);
+    const at::Tensor sum = results()[0].toTensor();
+    if (first && s->stands_for_nothing) {
+      at::AutoDispatchBelowADInplaceOrView below_autograd;
+      c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+      with_memory_open([&] { sum.copy_(added); });
+    }
+    target = &r_.storages.add(sum, &info_);
     target->may_seal = true;
     target->gradient_of = s->gradient_of;
   }
@@ -58,6 +68,54 @@ bool OpCall::run_accumulation() {
   }
   r_.builder.replace(*target, target->root, sum);
   r_.seal(*target);
+  return true;
+}
+
+/// Writes all of an `empty` through indices (scatter_, index_put_). That it wrote all is shown by a second run over
+/// other contents; the graph starts from zeros.
+bool OpCall::run_overwriting() {
+  const auto writes =
+      std::count_if(info_.args.begin(), info_.args.end(), [](auto& a) { return a.writes || a.hidden_write; });
+  if (writes != 1 || info_.random || !info_.args[0].writes || !info_.args[0].reads_contents || !args()[0].isTensor())
+    return false;
+  const at::Tensor t = args()[0].toTensor();
+  StorageState* s = t.defined() && t.has_storage() ? r_.storages.find(t) : nullptr;
+  if (!s || !s->maker || !s->maker->uninitialized || s->value != ir::kNoValue || !s->known.none() || t.numel() == 0 ||
+      !s->root.is(t) || !t.is_contiguous())
+    return false;
+  const auto* now = static_cast<const char*>(address(s->impl)) + s->root.offset;
+  const auto bytes = static_cast<size_t>(t.numel()) * t.itemsize();
+  std::vector<c10::IValue> again = args().vec();
+  at::Tensor other;
+  {
+    c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+    again[0] = other = at::empty_like(t);
+    auto* to = static_cast<char*>(other.mutable_data_ptr());
+    for (size_t i = 0; i < bytes; ++i) to[i] = static_cast<char>(~now[i]);
+  }
+  const ir::Type& type = s->root.type;
+  s->known.add(s->root);
+  s->value = r_.builder.add_node("aten::full",
+                                 {{"size", type.sizes},
+                                  {"fill_value", int64_t{0}},
+                                  {"dtype", type.dtype},
+                                  {"layout", {}},
+                                  {"device", type.device},
+                                  {"pin_memory", {}}},
+                                 type);
+  try {
+    run_recorded();
+  } catch (...) {
+    s->known = KnownBytes(s->size);
+    s->value = ir::kNoValue;
+    throw;
+  }
+  with_memory_open([&] {
+    c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+    op_.redispatchBoxed(below_, &again);
+  });
+  if (std::memcmp(now, other.const_data_ptr(), bytes) != 0)
+    r_.refuse_literal(*s, info_.name + " reads " + ir::to_string(type) + ", ");
   return true;
 }
 

@@ -1,5 +1,7 @@
 #include "trace/storage_table.h"
 
+#include <cstring>
+
 namespace precast::trace {
 
 StorageState::StorageState(const at::Tensor& t)
@@ -9,6 +11,22 @@ StorageState::StorageState(const at::Tensor& t)
       size(static_cast<int64_t>(impl->nbytes())),
       root(window_of(t)),
       known(size) {}
+
+uint64_t StorageState::hash_now() const {
+  const char* p = static_cast<const char*>(trace::address(impl)) + watched.begin;
+  uint64_t h[4] = {1, 2, 3, 4};  // four lanes: the multiplications overlap
+  int64_t i = 0;
+  const int64_t n = watched.end - watched.begin;
+  for (; i + 32 <= n; i += 32)
+    for (int lane = 0; lane < 4; ++lane) {
+      uint64_t word;
+      std::memcpy(&word, p + i + 8 * lane, 8);
+      h[lane] = (h[lane] ^ word) * 0x9E3779B97F4A7C15ull;
+      h[lane] ^= h[lane] >> 29;
+    }
+  for (; i < n; ++i) h[0] = (h[0] ^ static_cast<unsigned char>(p[i])) * 0x9E3779B97F4A7C15ull;
+  return (h[0] * 3) ^ (h[1] * 5) ^ (h[2] * 7) ^ (h[3] * 11);
+}
 
 StorageState& StorageTable::add(const at::Tensor& t, const OpInfo* maker) {
   auto state = std::make_unique<StorageState>(t);

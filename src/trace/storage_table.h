@@ -37,13 +37,19 @@ struct StorageState {
   bool only_zeroed = false;         // zero_ was all that happened to it
   uint32_t number = 0;
 
+  // Memory that a raw pointer may reach unseen, and the hash of what recorded operations left in it.
+  Bytes watched{};
+  std::optional<uint64_t> hash;
+
   // During one op.
   uint64_t last_op = 0;
   int uses = 0;
   std::atomic<bool> running{false};  // a recorded op's kernel may touch it right now
   bool sealed = false, may_seal = false;
+  int held_open = 0;  // a composite kernel reads its values
 
   bool alive() const { return !weak.expired(); }
+  uint64_t hash_now() const;  // of the watched bytes
 };
 
 class StorageTable {

@@ -19,12 +19,14 @@ Folder::~Folder() { std::filesystem::remove_all(path); }
 
 std::filesystem::path child_folder() { return std::getenv("PRECAST_TEST_FOLDER"); }
 
-std::string run_in_fresh_process(const std::string& name, const std::filesystem::path& folder, int threads) {
+std::string run_in_fresh_process(const std::string& name, const std::filesystem::path& folder, int threads,
+                                 const std::string& path) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::string filter = "--test-case=" + name, where = "PRECAST_TEST_FOLDER=" + folder.string(),
-                    omp = "OMP_NUM_THREADS=" + std::to_string(threads), log = (folder / "child.log").string();
+                    omp = "OMP_NUM_THREADS=" + std::to_string(threads), log = (folder / "child.log").string(),
+                    search = "PATH=" + path;
   const char* const arguments[] = {self.c_str(), filter.c_str(), "--no-skip", nullptr};
-  const char* const environment[] = {where.c_str(), omp.c_str(), "PATH=/usr/bin:/bin", nullptr};
+  const char* const environment[] = {where.c_str(), omp.c_str(), search.c_str(), nullptr};
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {

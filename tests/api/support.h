@@ -31,7 +31,8 @@ class Folder {
 
 /// Runs the (skipped) test case `name` of this program in another process, with an empty environment in another folder;
 /// it finds `folder` through child_folder(). Returns what it printed, and requires that it passed.
-std::string run_in_fresh_process(const std::string& name, const std::filesystem::path& folder, int threads = 1);
+std::string run_in_fresh_process(const std::string& name, const std::filesystem::path& folder, int threads = 1,
+                                 const std::string& path = "/usr/bin:/bin");
 std::filesystem::path child_folder();
 
 /// The message of the E that f throws; fails the test when it throws none.

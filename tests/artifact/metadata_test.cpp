@@ -13,6 +13,8 @@ using namespace precast::artifact;
 
 namespace {
 
+ir::Type strided_type() { return {ir::Dtype::c64, {2, 3}, {1, 2}, {1, 0}, true, true}; }
+
 // Every field holds something that is not its default, and values that JSON cannot say.
 Metadata full() {
   const Sample simple = sample();
@@ -22,7 +24,7 @@ Metadata full() {
   m.host_ops = {{"aten::convolution", "no lowering rule", "graph(%0: f32[2] \"x\") {\n}\n"}};
   m.prepared_bytes = 128;
   Signature& s = m.signature;
-  ir::Type strided{ir::Dtype::c64, {2, 3}, {1, 2}, {1, 0}, true, true};
+  const ir::Type strided = strided_type();
   s.params[0].name = "caf\xC3\xA9 \"quoted\"\n";
   s.buffers.push_back({"bytes \xFF\x00", strided, true, false});
   s.slots.push_back({"bytes \xFF", 0, true, 2});
@@ -45,10 +47,14 @@ Metadata full() {
                {R::output, 0, 0, {}, {}, true},
                {R::source, 1, 0, {}, {}, false},
                {R::output_view, 0, 16, strided, {}, false},
-               {R::source_view, 2, 8, strided, {}, true}};
+               {R::source_view, 2, 8, strided, {}, true},
+               {R::source_view, 2, 8, strided, {}, true, 8}};
   s.aliases = {{0, 1, true, -64}, {0, 2, false, 0}};
-  s.grads = {{0, 0, true}, {1, 0, false}};
+  s.grads = {{0, 0, true}, {1, 0, false, false, Part{16, strided}}};
   s.cleared_grads = {0};
+  s.zeroed_grads = {1};
+  s.attributes = {{"scale \"x\"", 0, "[1., 2.]"}};
+  s.modes = {"te"};
   s.conditions = {"argument 2 == 3"};
   s.in_spec.reset();
   return m;
@@ -84,13 +90,24 @@ TEST_CASE("metadata goes through JSON and back") {
     CHECK(b.results[i].offset_bytes == a.results[i].offset_bytes);
     CHECK(b.results[i].value == a.results[i].value);
     CHECK(b.results[i].required_grad == a.results[i].required_grad);
+    CHECK(b.results[i].same_as == a.results[i].same_as);
     if (a.results[i].kind >= Result::Kind::output_view) CHECK(b.results[i].type == a.results[i].type);
   }
   CHECK(!b.in_spec);
   CHECK(b.aliases[0].delta_bytes == -64);
   CHECK(b.aliases[0].shared);
   CHECK(!b.grads[1].accumulate);
+  CHECK(b.grads[0].in_place);
+  CHECK(!b.grads[0].part);
+  CHECK(!b.grads[1].in_place);
+  REQUIRE(b.grads[1].part);
+  CHECK(b.grads[1].part->offset_bytes == 16);
+  CHECK(b.grads[1].part->type == strided_type());
   CHECK(b.cleared_grads == a.cleared_grads);
+  CHECK(b.zeroed_grads == a.zeroed_grads);
+  CHECK(b.attributes[0].name == a.attributes[0].name);
+  CHECK(b.attributes[0].value == a.attributes[0].value);
+  CHECK(b.modes == a.modes);
   CHECK(b.conditions == a.conditions);
   CHECK(back.outputs == m.outputs);
   CHECK(back.host_ops[0].graph == m.host_ops[0].graph);

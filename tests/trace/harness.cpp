@@ -166,14 +166,9 @@ Sources sources_of(const State& state) {
     auto module = state.module;
     for (auto& p : module->named_parameters()) add(s.params, p.value(), "parameter '" + p.key() + "'");
     for (auto& b : module->named_buffers()) add(s.buffers, b.value(), "buffer '" + b.key() + "'");
-    s.module_identities = [module] {
-      std::vector<const void*> ids;
-      for (auto& p : module->named_parameters()) ids.push_back(p.value().unsafeGetTensorImpl());
-      for (auto& b : module->named_buffers()) ids.push_back(b.value().unsafeGetTensorImpl());
-      return ids;
-    };
-    for (auto& p : module->named_parameters()) s.module_slot_names.push_back(p.key());
-    for (auto& b : module->named_buffers()) s.module_slot_names.push_back(b.key());
+    detail::ModuleRef ref;
+    ref.module = module.get();
+    s.modules = std::make_shared<host_torch::ModuleState>(std::span(&ref, 1));
   }
   for (size_t i = 0; i < state.inputs.size(); ++i) s.user.push_back({state.inputs[i], "argument " + std::to_string(i)});
   return s;

@@ -1,5 +1,6 @@
 // Structure<T>: how a C++ type is a tree of leaves. Tensors, numbers, strings and none are leaves; vectors, tuples,
-// pairs, optionals and string-keyed maps nest; a struct joins through precast_tie, found by argument lookup:
+// pairs, optionals, string-keyed maps and packed sequences nest; a struct joins through precast_tie, found by argument
+// lookup:
 //
 //   auto precast_tie(const Batch& b) { return std::tie(b.x, b.mask); }
 //   auto precast_tie(Batch& b) { return std::tie(b.x, b.mask); }
@@ -25,6 +26,10 @@
 #include <vector>
 
 #include "precast/detail/leaf.h"
+
+namespace torch::nn::utils::rnn {
+class PackedSequence;
+}
 
 namespace precast {
 
@@ -80,10 +85,16 @@ struct LeafOf : FixedLeaf {
 
 template <>
 struct Structure<at::Tensor> : LeafOf<Kind::tensor> {
+  /// An undefined tensor is None.
   static void flatten(const at::Tensor& t, Leaves& out) {
     Leaf& leaf = out.emplace_back();
+    if (!t.defined()) return;
     leaf.kind = Kind::tensor;
     leaf.tensor = &t;
+  }
+  static bool matches(Cursor& c) {
+    const Kind kind = c.node->kind;
+    return (c.node++)->type == Node::leaf && (kind == Kind::tensor || kind == Kind::none);
   }
   static at::Tensor rebuild(Cursor& c) { return ++c.node, std::move((c.leaf++)->tensor); }
   static std::string words() { return "tensor"; }
@@ -115,8 +126,10 @@ struct Structure<T, std::enable_if_t<std::is_floating_point_v<T>>> : LeafOf<Kind
 template <class T>
 struct Structure<T, std::enable_if_t<std::is_convertible_v<const T&, std::string_view>>> : LeafOf<Kind::string> {
   static void flatten(const T& v, Leaves& out) {
-    const std::string_view text = v;
     Leaf& leaf = out.emplace_back();
+    if constexpr (std::is_pointer_v<T>)
+      if (!v) return;
+    const std::string_view text = v;
     leaf.kind = Kind::string;
     leaf.text = text.data();
     leaf.length = static_cast<int32_t>(text.size());
@@ -145,12 +158,15 @@ struct Structure<std::nullptr_t> : NoneLeaf {
   static std::nullptr_t rebuild(Cursor& c) { return ++c.node, ++c.leaf, nullptr; }
 };
 
+[[noreturn]] void refuse_complex();
+
 /// A number whose kind is its value's.
 template <>
 struct Structure<c10::Scalar> : FixedLeaf {
   static void flatten(const c10::Scalar& v, Leaves& out) {
     if (v.isBoolean()) return Structure<bool>::flatten(v.toBool(), out);
     if (v.isIntegral(false)) return Structure<int64_t>::flatten(v.toLong(), out);
+    if (v.isComplex()) refuse_complex();
     Structure<double>::flatten(v.toDouble(), out);
   }
   static bool matches(Cursor& c) {
@@ -285,6 +301,21 @@ struct Structure<std::tuple<T...>> : TupleStructure<T...> {
   static std::tuple<T...> rebuild(Cursor& c) {
     ++c.node;
     return std::tuple<T...>{StructureOf<T>::rebuild(c)...};  // braces: left to right
+  }
+};
+/// Data, batch sizes, and the two permutations, which may be None.
+template <class T>
+struct Structure<T, std::enable_if_t<std::is_same_v<T, torch::nn::utils::rnn::PackedSequence>>>
+    : TupleStructure<at::Tensor, at::Tensor, at::Tensor, at::Tensor> {
+  using Base = TupleStructure<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+  static auto tie(const T& p) { return std::tie(p.data(), p.batch_sizes(), p.sorted_indices(), p.unsorted_indices()); }
+  static void flatten(const T& p, Leaves& out) { Base::flatten(tie(p), out); }
+  static void spec(const T& p, std::string& out) { Base::spec(tie(p), out); }
+  static T rebuild(Cursor& c) {
+    ++c.node;
+    std::array<at::Tensor, 4> t;
+    for (at::Tensor& one : t) one = Structure<at::Tensor>::rebuild(c);
+    return T(t[0], t[1], t[2], t[3]);
   }
 };
 template <class A, class B>
