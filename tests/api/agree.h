@@ -29,6 +29,7 @@ struct Program {
   std::function<Tensors(torch::nn::Module&, const Tensors&)> fn;
   bool exact = true;                    // the eager backend gives the same bits
   bool kernels = true;                  // through the compiler too
+  bool halves = false;                  // computes in a half type in between: kernels may round a value the other way
   std::function<World()> other_make{};  // of the second run, if not `make`
 };
 

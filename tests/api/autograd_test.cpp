@@ -40,6 +40,11 @@ Program net_with_grads(std::string name, std::function<Tensor(const Tensor&)> la
   return p;
 }
 
+Program in_halves(Program p) {
+  p.halves = true;
+  return p;
+}
+
 Tensor loss_of(NetImpl& m, const Tensors& x) { return torch::mse_loss(m.forward(x[0]), x[1]); }
 
 struct Cube : torch::autograd::Function<Cube> {
@@ -163,17 +168,17 @@ TEST_CASE("autograd inside fn") {
             m.forward(y.clone()).sum().backward();
             return Tensors{y};
           }),
-      net("autocast",
-          [](auto& m, auto& x) {
-            at::autocast::set_autocast_enabled(at::kCPU, true);
-            at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-            at::autocast::increment_nesting();
-            Tensor y = m.forward(x[0]);
-            if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-            at::autocast::set_autocast_enabled(at::kCPU, false);
-            y.to(torch::kFloat).sum().backward();
-            return Tensors{y.detach()};
-          }),
+      in_halves(net("autocast",
+                    [](auto& m, auto& x) {
+                      at::autocast::set_autocast_enabled(at::kCPU, true);
+                      at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+                      at::autocast::increment_nesting();
+                      Tensor y = m.forward(x[0]);
+                      if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+                      at::autocast::set_autocast_enabled(at::kCPU, false);
+                      y.to(torch::kFloat).sum().backward();
+                      return Tensors{y.detach()};
+                    })),
       net("set_data on a local, resize_, set_",
           [](auto& m, auto& x) {
             Tensor y = x[0] * 1, z = torch::empty({0});
