@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "util/errors.h"
@@ -140,6 +141,17 @@ std::string_view b_form(const GemmSpec& s) {
   return "B_PACKED";
 }
 
+/// Parts of K that are summed apart: where rows and columns alone give too few tasks.
+int64_t splits(const GemmSpec& s) {
+  const int64_t M = product(s.M), K = product(s.K);
+  const bool panels = M <= 512 && s.N >= 256;  // tasks enough, each with its own part of B
+  const int64_t blocks = (M + 383) / 384 * ((s.N + 127) / 128);
+  if (product(s.batch) != 1 || K < 4096 || panels || blocks >= 8 || M * s.N * ir::itemsize(s.dtype) > 1000000 ||
+      b_form(s) == "B_DOT")
+    return 1;
+  return std::min<int64_t>(16, K / 1024);
+}
+
 int64_t b_batch(const GemmSpec& s) {
   const bool shared = std::all_of(s.b.batch_strides.begin(), s.b.batch_strides.end(), [](int64_t x) { return x == 0; });
   return shared ? 1 : product(s.batch);
@@ -172,6 +184,10 @@ std::string a_text(const GemmSpec& s) {
   std::string text = fmt::format("  static constexpr bool a_along_k = {}, a_computed = {}, a_plain = {};\n",
                                  a_along_k(s), !s.a.fetch.empty(), plain(s, s.a));
   if (!s.a.fetch.empty()) return text + fetch_text(s.a, 'a');
+  int64_t span = 1;  // elements between the first and the last
+  for (const Walk& w : {a_rows(s), a_depth(s)})
+    for (size_t v = 0; v < w.sizes.size(); ++v) span += (w.sizes[v] - 1) * std::abs(w.strides[v]);
+  text += fmt::format("  static constexpr i64 a_span = {}LL;\n", span);
   return text + memory_text(s, s.a, 'a', 'm', a_rows(s), a_depth(s), 0);
 }
 
@@ -200,8 +216,17 @@ std::string product_struct(const GemmSpec& s, const std::string& name, const std
   for (const GemmParam& p : s.params) params += fmt::format("  {} {};\n", p.type, p.name);
   return fmt::format(
       "struct {} {{\n  typedef {} T;\n{}"
-      "  static constexpr i64 batch = {}LL, M = {}LL, N = {}LL, K = {}LL, b_batch = {}LL;\n{}}};\n",
-      name, scalar(s.dtype), params, product(s.batch), product(s.M), s.N, product(s.K), b_batch(s), member);
+      "  static constexpr i64 batch = {}LL, M = {}LL, N = {}LL, K = {}LL, b_batch = {}LL, splits = {}LL;\n"
+      "  static constexpr i64 m_lanes = {}LL;\n{}}};\n",
+      name, scalar(s.dtype), params, product(s.batch), product(s.M), s.N, product(s.K), b_batch(s), splits(s),
+      s.along_m && !s.M.empty() ? s.M.back() : 0, member);
+}
+
+/// What the workspace holds: B in panels, then the sums of the splits.
+int64_t own_packed_bytes(const GemmSpec& s) { return b_form(s) == "B_PACKED" ? gemm_packed_bytes(s) : 0; }
+int64_t sums_bytes(const GemmSpec& s) {
+  const int64_t columns = kWidestPanel / ir::itemsize(s.dtype), panels = (s.N + columns - 1) / columns;
+  return splits(s) > 1 ? splits(s) * product(s.M) * panels * kWidestPanel : 0;
 }
 
 std::string joined(const std::vector<GemmParam>& params, bool types) {
@@ -229,7 +254,9 @@ int64_t gemm_packed_bytes(const GemmSpec& s) {
   return b_batch(s) * panels * product(s.K) * kWidestPanel;
 }
 
-int64_t gemm_workspace_bytes(const GemmSpec& s) { return b_form(s) == "B_PACKED" ? gemm_packed_bytes(s) : 0; }
+int64_t gemm_workspace_bytes(const GemmSpec& s) { return own_packed_bytes(s) + sums_bytes(s); }
+
+bool gemm_packs_b(const GemmSpec& s) { return own_packed_bytes(s) > 0; }
 
 std::string gemm_kernel(const GemmSpec& s) {
   check(s);
@@ -240,10 +267,12 @@ std::string gemm_kernel(const GemmSpec& s) {
   const std::string type = s.name + "_product";
   const std::string packed = s.b.packed ? fmt::format("({0}*)({1})", scalar(s.dtype), s.b.pointer)
                                         : fmt::format("({}*)workspace", scalar(s.dtype));
-  return product_struct(s, type, member) + fmt::format(
-                                               "void {}(const precast_host* host, char* workspace{}) {{\n  "
-                                               "(void)workspace;\n  multiply(host, {}{{{}}}, {});\n}}\n",
-                                               s.name, joined(s.params, true), type, joined(s.params, false), packed);
+  return product_struct(s, type, member) +
+         fmt::format(
+             "void {}(const precast_host* host, char* workspace{}) {{\n  (void)workspace;\n"
+             "  multiply(host, {}{{{}}}, {}, ({}*)(workspace + {}LL));\n}}\n",
+             s.name, joined(s.params, true), type, joined(s.params, false), packed, scalar(s.dtype),
+             own_packed_bytes(s));
 }
 
 std::string gemm_pack(const GemmSpec& original) {

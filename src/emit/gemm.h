@@ -42,9 +42,11 @@ struct GemmSpec {
   int64_t N = 1;
   ir::Dtype dtype = ir::Dtype::f32;  // of the accumulator: f32 (f16, bf16 too) or f64
   GemmOperand a, b;
-  /// Statements that consume `acc`, W elements from (b, m, n) on. May name b, m, n (i64, counted over all variables),
-  /// W, len (valid lanes), acc and the params. K = 0 gives zeros.
+  /// Statements that consume `acc`, W elements from (b, m, n) on, along n or, with `along_m`, along the innermost
+  /// variable of M. May name b, m, n (i64, counted over all variables), W, len (valid lanes), acc and the params.
+  /// K = 0 gives zeros.
   std::string epilogue;
+  bool along_m = false;
 };
 
 /// Defines `void NAME(const precast_host*, char* workspace, params...)`; workspace holds
@@ -55,6 +57,8 @@ int64_t gemm_workspace_bytes(const GemmSpec&);
 /// Defines `void NAME_pack(const precast_host*, T* packed, params...)`, which packs B (b.packed is ignored here) into
 /// gemm_packed_bytes(spec) bytes, for a kernel with b.packed. Only what B's text needs is read.
 std::string gemm_pack(const GemmSpec&);
+/// Whether the kernel of this spec packs B itself.
+bool gemm_packs_b(const GemmSpec&);
 int64_t gemm_packed_bytes(const GemmSpec&);
 
 /// "x / 12 % 3": the value of one of several variables, outermost first, from their common count.

@@ -135,8 +135,9 @@ void KernelWriter::finish() {
   out_.can_fail = w_.can_fail;
 }
 
-KernelText kernel_text(Kernel k, Program& p, const std::set<BufferId>& kept, const std::set<BufferId>& constants) {
-  return KernelWriter(std::move(k), p, kept, constants).run();
+KernelText kernel_text(Kernel k, Program& p, const std::set<BufferId>& kept, const std::set<BufferId>& constants,
+                       bool pack_apart) {
+  return KernelWriter(std::move(k), p, kept, constants, pack_apart).run();
 }
 
 }  // namespace precast::emit

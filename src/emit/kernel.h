@@ -16,11 +16,12 @@ struct Pointer {
   auto operator<=>(const Pointer&) const = default;
 };
 
-/// A constant matrix is packed once; the product reads `packed`.
+/// A matrix is packed once for all products that read it; they read `packed`.
 struct Packing {
   std::string text;  // KERNEL(host, {packed, source})
   Pointer source;
   loops::BufferId packed = -1;
+  bool constant = false;
 };
 
 struct KernelText {
@@ -34,9 +35,9 @@ struct KernelText {
 
 /// `kept` are the buffers read outside of the kernel: what is not among them need not be stored.
 /// Buffers that turn out to need memory all the same stay Place::arena; others become Place::local.
-/// `constants` are buffers that depend on parameters and buffers only.
+/// `constants` are buffers that depend on parameters and buffers only. `pack_apart`: another product reads the same B.
 KernelText kernel_text(loops::Kernel, loops::Program&, const std::set<loops::BufferId>& kept,
-                       const std::set<loops::BufferId>& constants);
+                       const std::set<loops::BufferId>& constants, bool pack_apart);
 
 /// The kernel of a step that is a routine.
 KernelText routine_text(const loops::Step&);

@@ -1,4 +1,4 @@
-// Matrix products with what is fused into them, and the packing of constant matrices.
+// Matrix products with what is fused into them, and the packing of matrices that are constant or read by several.
 #include "emit/kernel_writer.h"
 
 #include <algorithm>
@@ -21,6 +21,22 @@ bool names(const std::string& text, const std::string& name) {
 
 }  // namespace
 
+/// What memory costs when vectors of results run along a variable; -1: one by one.
+double KernelWriter::lane_cost(Atom v) {
+  double cost = 0;
+  const auto add = [&](const Index& at, Dtype t) {
+    const int64_t step = v < 0 ? 0 : std::abs(at.coefficient(v));
+    cost += step == 0 ? (v < 0 ? 16 : 0.3) : step == 1 ? 1 : step * ir::itemsize(t) < 1024 ? 8 : 24;
+  };
+  for (const Step& s : kernel_.steps) {
+    if (kept_.contains(s.buffer)) add(s.at, s.dtype);
+    if (s.kind == Step::Kind::map)
+      for (const ExprId e : loops::loads(s, exprs_))
+        if (!produced(exprs_[e].buffer)) add(exprs_[e].at, exprs_[e].dtype);
+  }
+  return cost;
+}
+
 KernelText KernelWriter::matmul() {
   std::vector<Step*> steps;
   for (Step& step : kernel_.steps) steps.push_back(&step);
@@ -33,6 +49,9 @@ KernelText KernelWriter::matmul() {
     if (lane < 0 || std::abs(s.at.coefficient(a)) < std::abs(s.at.coefficient(lane))) lane = a;
   for (const Atom a : p.n)
     if (a != lane) p.batch.push_back(a);
+  const Atom column = lane;
+  const bool along_m = !p.m.empty() && lane_cost(p.m.back()) < lane_cost(column);
+  if (along_m) lane = p.m.back();
 
   const auto strides = [&](const std::vector<Atom>& variables, const Index& at) {
     std::vector<int64_t> found;
@@ -59,11 +78,11 @@ KernelText KernelWriter::matmul() {
   const Expr a = loaded(s.a), b = loaded(s.b);
   GemmSpec spec;
   spec.name = "KERNEL_product";
-  spec.batch = sizes(p.batch), spec.M = sizes(p.m), spec.K = sizes(p.k), spec.N = lane < 0 ? 1 : extent(lane);
+  spec.batch = sizes(p.batch), spec.M = sizes(p.m), spec.K = sizes(p.k), spec.N = column < 0 ? 1 : extent(column);
   spec.dtype = s.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
-  spec.a = operand(a, p.m), spec.b = operand(b, {lane});
+  spec.a = operand(a, p.m), spec.b = operand(b, {column});
   spec.a.pointer = in_memory(a);
-  if (constants_.contains(b.buffer) && gemm_workspace_bytes(spec) > 0) {
+  if ((constants_.contains(b.buffer) || pack_apart_) && gemm_packs_b(spec)) {
     pack(spec, b);
     spec.b.packed = true;
     spec.b.pointer = w_.pointer(out_.packing->packed, spec.dtype, 0, false);
@@ -84,7 +103,7 @@ KernelText KernelWriter::matmul() {
   };
   bind("b", p.batch);
   bind("m", p.m);
-  if (lane >= 0) bind("n", {lane});
+  if (column >= 0) bind("n", {column});
   w_.lane = lane;
   w_.tail = true;
   w_.open(bound);
@@ -102,6 +121,7 @@ KernelText KernelWriter::matmul() {
   for (size_t i = digits.size(); i-- > 0;)
     if (names(text, digits[i].first)) text = "const i64 " + digits[i].first + " = " + digits[i].second + ";\n" + text;
   spec.epilogue = text;
+  spec.along_m = along_m;
   for (const Step& step : kernel_.steps)
     if (!kept_.contains(step.buffer)) program_.buffers[static_cast<size_t>(step.buffer)].place = Buffer::Place::local;
 
@@ -131,13 +151,15 @@ void KernelWriter::pack(const GemmSpec& product, const Expr& source) {
   spec.a = spec.b;
   Buffer packed;
   packed.bytes = gemm_packed_bytes(spec);
-  packed.place = Buffer::Place::prepared;
+  const bool constant = constants_.contains(source.buffer);
+  packed.place = constant ? Buffer::Place::prepared : Buffer::Place::arena;
   program_.buffers.push_back(std::move(packed));
   out_.packing =
       Packing{gemm_pack(spec) + "void KERNEL(const precast_host* host, void* const* P) {\nKERNEL_product_pack(host, (" +
                   to + ")P[0], (" + type + ")P[1]);\n}\n",
               {source.buffer, source.at.constant * ir::itemsize(source.dtype)},
-              static_cast<BufferId>(program_.buffers.size()) - 1};
+              static_cast<BufferId>(program_.buffers.size()) - 1,
+              constant};
 }
 
 }  // namespace precast::emit

@@ -35,8 +35,14 @@ bool contains(const std::vector<Atom>&, Atom);
 class KernelWriter {
  public:
   KernelWriter(loops::Kernel k, loops::Program& p, const std::set<loops::BufferId>& kept,
-               const std::set<loops::BufferId>& constants)
-      : kernel_(std::move(k)), program_(p), exprs_(p.exprs), w_(p.exprs), kept_(kept), constants_(constants) {}
+               const std::set<loops::BufferId>& constants, bool pack_apart)
+      : kernel_(std::move(k)),
+        program_(p),
+        exprs_(p.exprs),
+        w_(p.exprs),
+        kept_(kept),
+        constants_(constants),
+        pack_apart_(pack_apart) {}
 
   KernelText run();
 
@@ -94,6 +100,7 @@ class KernelWriter {
 
   // ---- Matrix products ----
   KernelText matmul();
+  double lane_cost(loops::Atom v);
   void pack(const GemmSpec& product, const loops::Expr& source);
 
   loops::Kernel kernel_;
@@ -102,6 +109,7 @@ class KernelWriter {
   Writer w_;
   std::set<loops::BufferId> kept_;
   const std::set<loops::BufferId>& constants_;
+  const bool pack_apart_;
   KernelText out_;
   std::set<std::pair<loops::BufferId, loops::Index>> counted_;
   std::vector<int> stage_;  // by step

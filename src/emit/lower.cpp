@@ -35,6 +35,7 @@ class Lower {
     kernels_ = loops::fuse(program_);
     find_kept();
     find_constants();
+    count_products();
     for (size_t k = 0; k < kernels_.size(); ++k)
       add(std::move(kernels_[k]), !constant_kernel_.empty() && constant_kernel_[k]);
     place_buffers();
@@ -133,7 +134,25 @@ class Lower {
     return it->second;
   }
 
-  /// The packed form of a constant matrix; made once, whoever reads it.
+  /// How a product reads B: equal keys are one packed matrix.
+  std::string columns_of(const Step& s) {
+    const Expr& e = program_.exprs[s.b];
+    const Expr& b = program_.exprs[e.kind == Expr::Kind::cast ? e.args[0] : s.b];
+    std::string key = std::to_string(b.buffer) + " " + std::to_string(b.at.constant);
+    for (const auto* list : {&s.product.batch, &s.product.n, &s.product.k}) {
+      key += ";";
+      for (const loops::Atom a : *list)
+        if (const int64_t c = b.at.coefficient(a))
+          key += " " + std::to_string(program_.exprs.extent(a)) + ":" + std::to_string(c);
+    }
+    return key;
+  }
+  void count_products() {
+    for (const Kernel& k : kernels_)
+      if (k.steps[0].kind == Step::Kind::matmul) ++products_[columns_of(k.steps[0])];
+  }
+
+  /// The packed form of a matrix; made once, whoever reads it.
   void add_packing(const Packing& p) {
     Call call;
     call.function = function(p.text, "_pack");
@@ -143,7 +162,7 @@ class Lower {
       return;
     }
     call.name = functions_[static_cast<size_t>(call.function)].name;
-    call.prepares = true;
+    call.prepares = p.constant;
     call.pointers = {{p.packed, 0}, p.source};
     out_.kernels.push_back({call.name, "packs a matrix", 0, static_cast<double>(2 * buffer(p.packed).bytes)});
     calls_.push_back(std::move(call));
@@ -191,7 +210,9 @@ class Lower {
     }
     if (k.steps[0].kind == Step::Kind::alias) return;
     const auto [what, name] = describe(k);
-    KernelText text = k.steps[0].routine ? routine(k.steps[0]) : kernel_text(std::move(k), program_, kept_, constants_);
+    const bool apart = k.steps[0].kind == Step::Kind::matmul && products_[columns_of(k.steps[0])] > 1;
+    KernelText text =
+        k.steps[0].routine ? routine(k.steps[0]) : kernel_text(std::move(k), program_, kept_, constants_, apart);
     if (text.packing) add_packing(*text.packing);
     call.function = function(text.text, name);
     call.name = functions_[static_cast<size_t>(call.function)].name;
@@ -390,7 +411,8 @@ class Lower {
   Program program_;
   std::vector<Kernel> kernels_;
   std::set<BufferId> kept_, constants_;
-  std::vector<bool> constant_kernel_;  // empty: none
+  std::vector<bool> constant_kernel_;    // empty: none
+  std::map<std::string, int> products_;  // by what they read as B
   std::map<std::pair<int, Pointer>, BufferId> packed_;
   std::map<BufferId, BufferId> same_;  // packed twice: the first one
   std::vector<Call> calls_;

@@ -102,9 +102,13 @@ class Fusion {
     std::set<int> needs;  // kernels
     for (const int d : dependencies(i)) needs.insert(kernel_of_[static_cast<size_t>(d)]);
     if (fusible(s)) {
+      const Step apart = s;  // in its own variables: some kernels walk these otherwise
       collapse({&s}, {&s.space, &s.reduced}, exprs_);
+      const bool collapsed = s.space.size() != apart.space.size() || s.reduced.size() != apart.reduced.size();
       for (const int k : candidates(s, needs)) {
-        if (!allowed(k, needs) || !merge(kernels_[static_cast<size_t>(k)], s, i)) continue;
+        if (!allowed(k, needs)) continue;
+        Kernel& kernel = kernels_[static_cast<size_t>(k)];
+        if (!merge(kernel, s, i) && !(collapsed && merge(kernel, apart, i))) continue;
         needs.erase(k);
         needs_[static_cast<size_t>(k)].insert(needs.begin(), needs.end());
         note(s, k);

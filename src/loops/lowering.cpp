@@ -248,6 +248,13 @@ int Lowering::map(BufferId b, std::string what, const std::vector<int64_t>& size
   });
 }
 
+/// A cast of something in memory that takes more memory than that.
+bool Lowering::widens(ExprId e) const {
+  if (e < 0 || program_.exprs[e].kind != Expr::Kind::cast) return false;
+  const Expr& from = program_.exprs[program_.exprs[e].args[0]];
+  return from.kind == Expr::Kind::load && ir::itemsize(from.dtype) < ir::itemsize(program_.exprs[e].dtype);
+}
+
 void Lowering::define(ir::ValueId v, std::string what, Element f) {
   const ir::Type& t = type(v);
   // Look at the whole expression once, as it would stand in a kernel.
@@ -277,7 +284,7 @@ void Lowering::define(ir::ValueId v, std::string what, Element f) {
   definitions_[v] = {std::move(what), std::move(f), cost};
   const bool inline_it = uses_[static_cast<size_t>(v)] <= 1
                              ? cost <= 200 && loads <= 12
-                             : (loads == 0 && cost <= 12) || (loads == 1 && from_inputs && cost <= 2);
+                             : (loads == 0 && cost <= 12) || (loads == 1 && from_inputs && cost <= 2) || widens(body);
   if (!inline_it) store(v);
 }
 

@@ -93,6 +93,7 @@ class Lowering {
   void store_outputs();
   void write_in_place();
   BufferId copy(ir::ValueId v);  // of the bytes, whatever the dtype
+  bool widens(ExprId) const;
   void ask_split(const Index& e, int64_t k);
   /// Calls build until it asks for no finer loop; rewrites index and variables.
   void refine(Indices&, std::vector<Atom>& space, std::vector<Atom>& reduced, const std::function<void()>& build);

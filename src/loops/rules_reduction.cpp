@@ -1,5 +1,6 @@
 // Reductions and scans.
 #include <algorithm>
+#include <numeric>
 
 #include "loops/lowering.h"
 
@@ -77,15 +78,107 @@ void add(Lowering& l, const Job& job) {
   }
 }
 
-/// How many pieces to cut the outermost reduced dim in, so that threads share a long reduction to few results.
-int64_t pieces(const Job& job, size_t dim) {
-  int64_t results = 1, terms = 1;
-  for (size_t d = 0; d < job.sizes.size(); ++d) (job.reduced[d] ? terms : results) *= job.sizes[d];
-  if (is_arg(job.kind) || results >= 32 || results * terms < 65536) return 1;
-  const int64_t most = std::min({int64_t{256} / results, terms / 2048, job.sizes[dim]});
-  for (int64_t p = most; p > 3; --p)
-    if (job.sizes[dim] % p == 0) return p;
-  return 1;
+int64_t total(const std::vector<int64_t>& sizes) {
+  int64_t n = 1;
+  for (const int64_t s : sizes) n *= s;
+  return n;
+}
+
+/// Reduced dims, outermost first.
+std::vector<size_t> outermost(const Job& job) {
+  std::vector<size_t> dims;
+  for (size_t d = 0; d < job.sizes.size(); ++d)
+    if (job.reduced[d] && job.sizes[d] > 1) dims.push_back(d);
+  std::stable_sort(dims.begin(), dims.end(), [&](size_t a, size_t b) { return job.strides[a] > job.strides[b]; });
+  return dims;
+}
+
+/// The results lie side by side in the operand: the reduction runs down columns.
+bool runs_down(const Job& job) {
+  int64_t kept = 0, reduced = 0;  // nearest neighbours
+  for (size_t d = 0; d < job.sizes.size(); ++d) {
+    if (job.sizes[d] == 1) continue;
+    int64_t& nearest = job.reduced[d] ? reduced : kept;
+    if (nearest == 0 || job.strides[d] < nearest) nearest = job.strides[d];
+  }
+  return kept != 0 && kept < reduced;
+}
+
+/// How many pieces to cut each reduced dim in, so that threads share a long reduction, and each piece of it stays in
+/// the cache while all its columns are summed.
+std::vector<int64_t> pieces(const Job& job) {
+  std::vector<int64_t> cut(job.sizes.size(), 1);
+  const std::vector<size_t> dims = outermost(job);
+  int64_t terms = 1;
+  for (const size_t d : dims) terms *= job.sizes[d];
+  const int64_t all = total(job.sizes), results = all / std::max<int64_t>(terms, 1);
+  if (is_arg(job.kind) || all < 65536 || dims.empty()) return cut;
+  const auto largest = [&](size_t d, int64_t most) {  // divisor
+    for (int64_t p = std::min(most, job.sizes[d]); p > 1; --p)
+      if (job.sizes[d] % p == 0) return p;
+    return int64_t{1};
+  };
+  if (!runs_down(job)) {
+    if (results < 32)
+      if (const int64_t p = largest(dims[0], std::min(int64_t{256} / results, terms / 2048)); p > 3) cut[dims[0]] = p;
+    return cut;
+  }
+  const int64_t rows = std::max<int64_t>(16384 / std::max<int64_t>(results, 1), 32);  // of a piece
+  for (const size_t d : dims) {
+    cut[d] = largest(d, terms / rows);
+    terms /= cut[d];
+    if (cut[d] < job.sizes[d]) break;
+  }
+  return cut;
+}
+
+/// First each piece, not rounded to f16 or bf16; then the pieces.
+void add_in_pieces(Lowering& l, const Job& job, const std::vector<int64_t>& cut) {
+  const Dtype wide = job.dtype == Dtype::f16 || job.dtype == Dtype::bf16 ? Dtype::f32 : job.dtype;
+  Job first{job.what, job.kind, {}, {}, {}, false, -1, wide, {}, {}}, second = job;
+  second.sizes.clear(), second.strides.clear(), second.reduced.clear(), second.out_strides.clear();
+  second.keepdim = false;
+  std::vector<int64_t> source;  // stride in the operand, of each dim of the partial results
+  const auto add_first = [&](int64_t size, int64_t stride, bool reduced) {
+    first.sizes.push_back(size), first.strides.push_back(stride), first.reduced.push_back(reduced);
+  };
+  for (size_t d = 0, out = 0; d < job.sizes.size(); ++d) {
+    const int64_t inside = job.sizes[d] / cut[d];
+    if (!job.reduced[d] || cut[d] > 1) {
+      add_first(job.reduced[d] ? cut[d] : job.sizes[d], job.strides[d] * (job.reduced[d] ? inside : 1), false);
+      second.sizes.push_back(first.sizes.back());
+      second.reduced.push_back(job.reduced[d]);
+      source.push_back(first.strides.back());
+    }
+    if (job.reduced[d]) add_first(inside, job.strides[d], true);
+    if (!job.reduced[d]) second.out_strides.push_back(job.out_strides[out]);
+    if (!job.reduced[d] || job.keepdim) ++out;
+  }
+  // Partial results lie in the order of the operand.
+  ir::Type partial{.dtype = wide, .sizes = second.sizes, .strides = source};
+  std::vector<size_t> order(source.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return source[a] > source[b]; });
+  for (int64_t next = 1; !order.empty(); order.pop_back())
+    partial.strides[order.back()] = next, next *= partial.sizes[order.back()];
+  second.strides = partial.strides;
+  first.out = l.new_buffer(partial), first.out_strides = partial.strides;
+  first.body = [&](const Indices& index) {
+    Indices whole;
+    for (size_t d = 0, i = 0; d < job.sizes.size(); ++d) {
+      Index at;
+      if (!job.reduced[d] || cut[d] > 1) at = index[i++];
+      if (job.reduced[d]) at = at * (job.sizes[d] / cut[d]) + index[i++];
+      whole.push_back(at);
+    }
+    return l.exprs().cast(wide, job.body(whole));
+  };
+  add(l, first);
+  // Rounded once, when the result is stored.
+  second.body = [&](const Indices& index) {
+    return l.exprs().load(first.out, wide, linearize(index, partial.strides));
+  };
+  add(l, second);
 }
 
 bool reduce(Lowering& l, const ir::Node& n) {
@@ -116,57 +209,12 @@ bool reduce(Lowering& l, const ir::Node& n) {
     return is_arg(kind) && in.dtype == Dtype::b8 ? l.exprs().cast(Dtype::i32, e) : e;
   };
 
-  size_t outermost = job.sizes.size();
-  for (size_t d = 0; d < job.sizes.size(); ++d)
-    if (job.reduced[d] && job.sizes[d] > 1 &&
-        (outermost == job.sizes.size() || job.strides[d] > job.strides[outermost]))
-      outermost = d;
-  const int64_t parts = outermost < job.sizes.size() ? pieces(job, outermost) : 1;
-  if (parts == 1) return add(l, job), true;
-
-  // First each piece, not rounded to f16 or bf16; then the pieces.
-  const Dtype wide = type.dtype == Dtype::f16 || type.dtype == Dtype::bf16 ? Dtype::f32 : type.dtype;
-  const int64_t length = job.sizes[outermost] / parts;
-  Job first = job;
-  const auto at = [&](auto& v) { return v.begin() + static_cast<std::ptrdiff_t>(outermost); };
-  first.sizes[outermost] = length;
-  first.sizes.insert(at(first.sizes), parts);
-  first.strides.insert(at(first.strides), job.strides[outermost] * length);
-  first.reduced.insert(at(first.reduced), false);
-  first.keepdim = true;
-  first.dtype = wide;
-  Job second = job;
-  second.sizes.clear(), second.reduced.clear();
-  for (size_t d = 0; d < first.sizes.size(); ++d) {
-    if (first.reduced[d]) {
-      second.sizes.push_back(1);
-    } else {
-      second.sizes.push_back(first.sizes[d]);
-    }
-    second.reduced.push_back(d == outermost || first.reduced[d]);
+  const std::vector<int64_t> cut = pieces(job);
+  if (total(cut) > 1) {
+    add_in_pieces(l, job, cut);
+  } else {
+    add(l, job);
   }
-  const ir::Type partial = ir::contiguous(wide, second.sizes);
-  first.out = l.new_buffer(partial), first.out_strides = partial.strides;
-  first.body = [&](const Indices& index) {
-    Indices whole = index;
-    whole[outermost + 1] = index[outermost] * length + index[outermost + 1];
-    whole.erase(at(whole));
-    return l.exprs().cast(wide, job.body(whole));
-  };
-  add(l, first);
-  // The piece dim is one more than the operand had: it is no part of the result.
-  second.strides = partial.strides;
-  second.keepdim = false;
-  second.out_strides.clear();
-  for (size_t d = 0, o = 0; d < job.sizes.size(); ++d) {
-    if (!job.reduced[d]) second.out_strides.push_back(job.out_strides[o]);
-    if (!job.reduced[d] || job.keepdim) ++o;
-  }
-  // Rounded once, when the result is stored.
-  second.body = [&](const Indices& index) {
-    return l.exprs().load(first.out, wide, linearize(index, partial.strides));
-  };
-  add(l, second);
   return true;
 }
 

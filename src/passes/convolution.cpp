@@ -203,6 +203,8 @@ Val input_gradient(Val g, Val weight, const Dims& sizes, const Geometry& s) {
   return one ? g.b->full(result, 0, g.dtype()) : whole;
 }
 
+constexpr int64_t kChannelBlock = 32;
+
 /// From x [N, S..., C] and the gradient g [N, S..., O] that of the weight, [O, C / groups, K...].
 Val weight_gradient(Val x, Val g, const Dims& kernel, const Geometry& s) {
   const size_t rank = s.rank();
@@ -220,6 +222,15 @@ Val weight_gradient(Val x, Val g, const Dims& kernel, const Geometry& s) {
     w = out == s.groups ? unsqueeze(sum(under * squeeze(by_group, by_group.dim() - 1), summed, false), rank + 1)
                         : sum(unsqueeze(under, under.dim()) * by_group, summed, false);
     w = unsqueeze(w, static_cast<int64_t>(rank) + 1);
+  } else if (s.groups == 1 && in > kChannelBlock && in % kChannelBlock == 0) {
+    // All taps of a few channels, then those of the next: they lie together in the weight.
+    w = einsum(in_places + in_taps + "bc," + in_places + "o->b" + in_taps + "co",
+               grouped_view(under, in / kChannelBlock), g);
+    Dims order = {static_cast<int64_t>(rank) + 2, 0, static_cast<int64_t>(rank) + 1};
+    for (size_t d = 0; d < rank; ++d) order.push_back(static_cast<int64_t>(d) + 1);
+    Dims sizes = {out, in};
+    sizes.insert(sizes.end(), kernel.begin(), kernel.end());
+    return reshape(permute(w, order), sizes);
   } else if (s.groups == 1) {
     w = unsqueeze(einsum(in_places + in_taps + "c," + in_places + "o->" + in_taps + "co", under, g),
                   static_cast<int64_t>(rank));

@@ -130,3 +130,30 @@ TEST_CASE("what depends on parameters only is prepared once") {
   REQUIRE(r.code == 0);
   for (size_t k = 0; k < 2; ++k) CHECK(compiled::disagreement(r.outputs[k], expected[k], 1e-4, 1e-4) <= 1);
 }
+
+TEST_CASE("a matrix that several products read is packed once a run") {
+  compiled::Batch batch;
+  const int i = batch.add(R"(graph(%0: f32[40,24], %1: f32[96,24], %2: f32[96]) {
+    %3: f32[96,24] = aten::exp(self=%1)
+    %4: f32[24,96]{1,24} = prim::view(base=%3, offset=0)
+    %5: f32[20,24] = prim::view(base=%0, offset=0)
+    %6: f32[20,96] = aten::mm(self=%5, mat2=%4)
+    %7: f32[20,96] = aten::relu(self=%6)
+    %8: f32[20,24] = prim::view(base=%7, offset=0)
+    %9: f32[20,96] = aten::mm(self=%8, mat2=%4)
+    %10: f32[20,96] = aten::add.Tensor(self=%9, other=%2, alpha=1)
+    return (%7, %10)
+  })");
+  batch.compile();
+  int packs = 0;
+  for (const auto& k : batch.emitted(i).kernels) packs += k.what == "packs a matrix";
+  CHECK(packs == 1);
+  CHECK(batch.emitted(i).prepared_bytes == 0);
+  const auto inputs = compiled::random_inputs(batch.graph(i), {}, 5);
+  const auto expected = reference::Interpreter(batch.graph(i), inputs).outputs();
+  for (const int pieces : {1, 3}) {
+    const auto r = batch.run(i, inputs, pieces);
+    REQUIRE(r.code == 0);
+    for (size_t k = 0; k < 2; ++k) CHECK(compiled::disagreement(r.outputs[k], expected[k], 1e-4, 1e-4) <= 1);
+  }
+}
