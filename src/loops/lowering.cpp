@@ -88,6 +88,7 @@ void Lowering::count_uses() {
     ir::for_each_operand(*n, [&](ir::Slot, ir::ValueId v) {
       if (v != ir::kNoValue) uses_[static_cast<size_t>(v)] += times;
     });
+    for (const ir::Shared& s : n->shared) ++uses_[static_cast<size_t>(s.base)];
   }
 }
 

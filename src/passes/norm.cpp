@@ -50,11 +50,33 @@ Dims but_channels(Val x) {
   return dims;
 }
 
+bool in_some_format(Val v) {
+  for (int64_t format : {0, 2, 3}) {  // contiguous, channels last of 2-d and 3-d images
+    auto strides = format_strides(v.type(), format);
+    if (strides && same_layout(v.sizes(), v.type().strides, *strides)) return true;
+  }
+  return false;
+}
+// Whether eager takes its kernel for operands without gaps.
+bool without_gaps(Op& op) {
+  if (!in_some_format(op.val("input"))) return false;
+  for (const char* arg : {"weight", "bias", "running_mean", "running_var"})
+    if (Val v = op.given(arg) ? op.val(arg) : Val{}; v && !v.type().is_contiguous()) return false;
+  return true;
+}
+
 // As eager: one multiplication and one addition per element.
 Val scaled(Val x, Val mean, Val rstd, Val weight, Val bias) {
   Val alpha = weight ? rstd * weight : rstd;
   Val beta = bias ? bias - mean * alpha : neg(mean * alpha);
   return x * alpha + beta;
+}
+// Eager's other kernel: step by step, each rounded to half types where the statistics are of them. It adds a bias of 0
+// where there is none, which makes 0 of -0.
+Val stepwise(Val x, Val mean, Val rstd, Val weight, Val bias, Dtype d) {
+  Val y = (cast(x, d) - cast(mean, d)) * cast(rstd, d);
+  if (weight) y = y * cast(weight, d);
+  return bias ? y + cast(bias, d) : y + 0.0;
 }
 
 void batch_norm(Op& op, bool training) {
@@ -65,8 +87,11 @@ void batch_norm(Op& op, bool training) {
   Val old_mean = op.optional("running_mean"), old_var = op.optional("running_var");
   if (!training) {
     if (!old_mean || !old_var) decline("no running statistics");
-    Val rstd = 1.0 / sqrt(per_channel(old_var, x) + op.number("eps"));
-    op.result(0, cast(scaled(x, per_channel(old_mean, x), rstd, weight, bias), input.dtype()));
+    const bool dense = without_gaps(op);
+    const Dtype d = dense ? x.dtype() : old_var.dtype();
+    Val rstd = 1.0 / sqrt(cast(per_channel(old_var, x), d) + op.number("eps")), old = per_channel(old_mean, x);
+    Val y = dense ? scaled(x, old, rstd, weight, bias) : stepwise(x, old, rstd, weight, bias, d);
+    op.result(0, cast(y, input.dtype()));
     for (size_t out : {1, 2})
       if (op.wants(out)) op.result(out, op.b.full(op.wanted(out).sizes, 0, op.wanted(out).dtype));
     for (const char* arg : {"running_mean", "running_var"}) op.write(arg, op.val(arg));
@@ -76,7 +101,8 @@ void batch_norm(Op& op, bool training) {
   // Eager reads the statistics back from where it saved them, in that dtype.
   Dtype saved = op.wants(1) ? op.wanted(1).dtype : x.dtype();
   Val mean = cast(cast(s.mean, saved), x.dtype()), rstd = cast(cast(s.rstd, saved), x.dtype());
-  op.result(0, cast(scaled(x, mean, rstd, weight, bias), input.dtype()));
+  Val y = without_gaps(op) ? scaled(x, mean, rstd, weight, bias) : stepwise(x, mean, rstd, weight, bias, saved);
+  op.result(0, cast(y, input.dtype()));
   give(op, 1, mean);
   give(op, 2, rstd);
   double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1)), momentum = op.real("momentum");
@@ -172,9 +198,12 @@ void group_norm(Op& op) {
   Val weight = channel_row(op.optional("weight"), s), bias = channel_row(op.optional("bias"), s);
   Val x = reshape(computed(input), s.by_group());
   Statistics st = statistics(x, {2}, op.real("eps"), x.dtype());
-  Val y = reshape(st.centered * st.rstd, s.by_channel());
-  if (weight) y = y * weight;
-  if (bias) y = y + bias;
+  Val y = st.centered * st.rstd;
+  if (weight || bias) {
+    // As eager: one multiplication and one addition per element, with numbers of its channel.
+    auto by_channel = [&](Val v) { return reshape(expand(v, {s.n, s.groups, s.c / s.groups}), {s.n, s.c, 1}); };
+    y = scaled(reshape(x, s.by_channel()), by_channel(st.mean), by_channel(st.rstd), weight, bias);
+  }
   op.result(0, cast(reshape(y, input.sizes()), input.dtype()));
   give(op, 1, st.mean);
   give(op, 2, st.rstd);

@@ -23,8 +23,11 @@ void save_batch(const std::vector<Program>&, const std::filesystem::path& dir, c
                 const Report&);
 
 /// Runs in another process. Plain eager first; then both pairs are loaded and called with the values of the capture,
-/// with others, and with nasty ones; where eager throws, so must they, leaving every input as it was. Once more with
-/// the caches stripped: always for "eager", for "inductor" if `recompile`.
+/// with others (twice), and with nasty ones; where eager throws, so must they, leaving every input as it was. Once more
+/// with the caches stripped: always for "eager", for "inductor" if `recompile`.
 void load_batch(const std::vector<Program>&, const std::filesystem::path& dir, bool recompile, const Report&);
+
+/// Plain eager alone, with all values: a process that dies here says nothing about precast.
+void run_batch(const std::vector<Program>&);
 
 }  // namespace precast::fuzz

@@ -11,10 +11,11 @@ struct Column {
   at::ScalarType dtype;
   const char* name;
 };
-constexpr std::array kColumns = {Column{at::kFloat, "f32"},     Column{at::kDouble, "f64"}, Column{at::kHalf, "f16"},
-                                 Column{at::kBFloat16, "bf16"}, Column{at::kLong, "i64"},   Column{at::kInt, "i32"},
-                                 Column{at::kShort, "i16"},     Column{at::kChar, "i8"},    Column{at::kByte, "u8"},
-                                 Column{at::kBool, "bool"}};
+constexpr std::array kColumns = {
+    Column{at::kFloat, "f32"},     Column{at::kDouble, "f64"},       Column{at::kHalf, "f16"},
+    Column{at::kBFloat16, "bf16"}, Column{at::kLong, "i64"},         Column{at::kInt, "i32"},
+    Column{at::kShort, "i16"},     Column{at::kChar, "i8"},          Column{at::kByte, "u8"},
+    Column{at::kBool, "bool"},     Column{at::kComplexFloat, "c64"}, Column{at::kComplexDouble, "c128"}};
 
 std::string dtype_of(const Step& step, const std::vector<at::Tensor>& values) {
   int first = -1;

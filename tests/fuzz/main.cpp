@@ -32,15 +32,16 @@ using namespace precast::fuzz;
 
 volatile std::sig_atomic_t stopped = 0;
 
-// How a batch is compiled: most take the quick way, each fifth one another.
+// How a batch is judged: most take the quick way, each fifth one another.
 struct Setup {
   std::string isa = "native";
   bool recompile = false;  // load once more from the text alone
+  int threads = 1;         // of the process that loads; the one that captures has one
 };
 
 struct Options {
   int programs = 500;  // -1: until stopped
-  int batch = 25;
+  int batch = 50;
   uint64_t seed = 1;
   std::string replay, dir;
   std::string worker, report;  // of a worker
@@ -70,19 +71,23 @@ int work(const Options& o) {
     for (const auto& [op, counts] : coverage(programs))
       for (const auto& [dtype, n] : counts) out << "cover\t" << op << "\t" << dtype << "\t" << n << std::endl;
     save_batch(programs, o.dir, {o.setup.isa}, report);
-  } else {
+  } else if (o.worker == "load") {
     load_batch(programs, o.dir, o.setup.recompile, report);
+  } else {
+    run_batch(programs);
   }
   return 0;
 }
 
 // Exit status as waitpid gives it.
-int start(const std::vector<std::string>& args, const std::string& errors) {
+int start(const std::vector<std::string>& args, const std::string& errors, int threads) {
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork failed");
   if (child == 0) {
     if (std::freopen(errors.c_str(), "w", stderr) == nullptr) ::_exit(127);
     ::alarm(600);  // a program that does not end is a failure
+    ::setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), 1);
+    ::setenv("OMP_WAIT_POLICY", "passive", 1);  // threads that spin would be most of the time
     std::vector<char*> argv;
     for (const std::string& a : args) argv.push_back(const_cast<char*>(a.c_str()));
     argv.push_back(nullptr);
@@ -117,7 +122,7 @@ class Driver {
         names.push_back(std::to_string(seed++));
       const auto started = std::chrono::steady_clock::now();
       const int before = failed_;
-      handle(names, {n_batch % 5 == 1 ? "baseline" : "native", n_batch % 5 == 0}, true);
+      handle(names, {n_batch % 5 == 1 ? "baseline" : "native", n_batch % 5 == 0, n_batch % 5 == 2 ? 3 : 1}, true);
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
       std::printf("programs %s to %s: %s (%.1f s)\n", names.front().c_str(), names.back().c_str(),
                   failed_ == before ? "ok" : (std::to_string(failed_ - before) + " failed").c_str(), took.count());
@@ -136,20 +141,15 @@ class Driver {
     fs::create_directories(options_.dir);
     std::vector<Failure> failures;
     for (const char* worker : {"save", "load"}) {
+      const int status = run_worker(worker, names, setup);
       const std::string report = options_.dir + "/report";
-      std::vector<std::string> args = {"precast_fuzz", "--worker", worker, "--dir", options_.dir, "--report", report};
-      args.insert(args.end(), {"--isa", setup.isa});
-      if (setup.recompile) args.push_back("--recompile");
-      args.insert(args.end(), names.begin(), names.end());
-      const std::string errors = options_.dir + "/errors";
-      const int status = start(args, errors);
       read(report, failures, count);
       fs::remove(report);
-      if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+      if (status != 0)
         failures.push_back(
             {-1, std::string(worker) + " process",
              (WIFSIGNALED(status) ? std::string("died: ") + ::strsignal(WTERMSIG(status)) : "ended with an error") +
-                 ": " + last_line(errors)});
+                 ": " + last_line(options_.dir + "/errors")});
       if (!failures.empty()) break;
     }
     return failures;
@@ -180,26 +180,40 @@ class Driver {
   }
 
  private:
-  // A failure of a batch as a whole is looked for in its halves.
-  void handle(const std::vector<std::string>& names, const Setup& setup, bool count) {
+  int run_worker(const std::string& worker, const std::vector<std::string>& names, const Setup& setup) {
+    std::vector<std::string> args = {"precast_fuzz", "--worker", worker, "--dir", options_.dir};
+    args.insert(args.end(), {"--report", options_.dir + "/report", "--isa", setup.isa});
+    if (setup.recompile) args.push_back("--recompile");
+    args.insert(args.end(), names.begin(), names.end());
+    return start(args, options_.dir + "/errors", worker == "load" ? setup.threads : 1);
+  }
+
+  // A failure of a batch as a whole is looked for in its halves. Whether anything was found.
+  bool handle(const std::vector<std::string>& names, const Setup& setup, bool count) {
     const auto failures = judge(names, setup, count);
     std::set<int> explained;
     for (const Failure& f : failures) {
-      if (f.program >= 0 && explained.insert(f.program).second)
-        explain(names[static_cast<size_t>(f.program)], f, setup);
-      if (f.program >= 0) continue;
-      if (names.size() == 1) return explain(names[0], f, setup);
-      const int before = failed_;
-      const auto middle = names.begin() + static_cast<std::ptrdiff_t>(names.size() / 2);
-      handle({names.begin(), middle}, setup, false);
-      handle({middle, names.end()}, setup, false);
-      if (failed_ == before) {
-        ++failed_;
-        std::cout << "\nFAILED only together: programs " << names.front() << " to " << names.back() << ", " << f.stage
-                  << ": " << f.what << "\n";
+      if (f.program >= 0) {
+        if (explained.insert(f.program).second) explain(names[static_cast<size_t>(f.program)], f, setup);
+        continue;
       }
-      return;
+      if (names.size() == 1 && f.stage.ends_with(" process") && run_worker("eager", names, setup) != 0) {
+        std::cout << "program " << names[0] << ": eager itself " << f.what << "\n";
+      } else if (names.size() == 1) {
+        explain(names[0], f, setup);
+      } else {
+        const auto middle = names.begin() + static_cast<std::ptrdiff_t>(names.size() / 2);
+        const bool first = handle({names.begin(), middle}, setup, false);
+        const bool second = handle({middle, names.end()}, setup, false);
+        if (!first && !second) {
+          ++failed_;
+          std::cout << "\nFAILED only together: programs " << names.front() << " to " << names.back() << ", " << f.stage
+                    << ": " << f.what << "\n";
+        }
+      }
+      break;
     }
+    return !failures.empty();
   }
 
   void read(const std::string& report, std::vector<Failure>& failures, bool count) {

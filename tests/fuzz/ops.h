@@ -1,5 +1,7 @@
 // What the generator draws from: families of ops whose arguments are made alike. An op of a known family is one word.
+// Each table is a file: ops_pointwise.cpp, ops_write.cpp, ops_view.cpp, ...
 #pragma once
+#include <algorithm>
 #include <optional>
 
 #include "program.h"
@@ -38,14 +40,30 @@ enum class Kind {
   discontinuous  // exact, but jumps: takes exact operands only
 };
 
+/// Inputs made to fit certain ops, which are then drawn more often.
+enum class Theme { none, matrix, batched, image, attention, rows, table, cell };
+
+using Args = std::optional<std::vector<Arg>>;
+
 struct Family {
   const char* name;
   Kind kind;
   int weight;
   std::vector<const char*> ops;
   /// Arguments for one of `ops`, or nothing when the values so far do not suit.
-  std::optional<std::vector<Arg>> (*make)(State&);
+  Args (*make)(State&);
+  Theme theme = Theme::none;
 };
+
+std::vector<Family> pointwise_families();
+std::vector<Family> write_families();
+std::vector<Family> view_families();
+std::vector<Family> join_families();
+std::vector<Family> reduction_families();
+std::vector<Family> index_families();
+std::vector<Family> matrix_families();
+std::vector<Family> network_families();
+std::vector<Family> complex_families();
 
 const std::vector<Family>& families();
 

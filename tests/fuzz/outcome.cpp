@@ -11,7 +11,7 @@ struct Tolerance {
   double relative, absolute;
 };
 Tolerance tolerance(at::ScalarType dtype) {
-  switch (dtype) {
+  switch (at::toRealValueType(dtype)) {
     case at::kHalf:
       return {4e-3, 4e-3};
     case at::kBFloat16:
@@ -29,7 +29,7 @@ std::string words(const at::Tensor& t) {
   if (!t.defined()) return "none";
   std::string text = std::string(at::toString(t.scalar_type())) + "[";
   for (int64_t d = 0; d < t.dim(); ++d) text += (d ? "," : "") + std::to_string(t.size(d));
-  text += "] strides {";
+  text += t.is_conj() ? "] conjugate, strides {" : "] strides {";
   for (int64_t d = 0; d < t.dim(); ++d) text += (d ? "," : "") + std::to_string(t.stride(d));
   return text + "}";
 }
@@ -46,18 +46,26 @@ std::vector<std::pair<std::string, at::Tensor>> everything(const Outcome& o) {
   return all;
 }
 
-bool float_type(const at::Tensor& t) { return at::isFloatingType(t.scalar_type()); }
+bool float_type(const at::Tensor& t) {
+  return at::isFloatingType(t.scalar_type()) || at::isComplexType(t.scalar_type());
+}
+
+// As doubles; complex numbers as pairs.
+at::Tensor numbers(const at::Tensor& t) {
+  const at::Tensor plain = t.detach();
+  return (plain.is_complex() ? at::view_as_real(plain.resolve_conj()) : plain).to(at::kDouble);
+}
 
 double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined() || a.numel() == 0 || !float_type(a)) return 0;
-  const at::Tensor d = (a.detach().to(at::kDouble) - b.detach().to(at::kDouble)).abs();
-  return d.nan_to_num(0, 0, 0).max().item<double>();
+  return (numbers(a) - numbers(b)).abs().nan_to_num(0, 0, 0).max().item<double>();
 }
 
 std::string value_difference(const at::Tensor& e, const at::Tensor& f, double slack) {
-  const at::Tensor expected = e.detach().to(at::kDouble), found = f.detach().to(at::kDouble);
-  const Tolerance tol = float_type(e) ? tolerance(e.scalar_type()) : Tolerance{0, 0};
-  const at::Tensor near = (expected - found).abs() <= expected.abs() * tol.relative + (tol.absolute + slack);
+  const at::Tensor expected = numbers(e), found = numbers(f);
+  const Tolerance tol = float_type(e) && slack != kExact ? tolerance(e.scalar_type()) : Tolerance{0, 0};
+  const at::Tensor near =
+      (expected - found).abs() <= expected.abs() * tol.relative + (tol.absolute + std::max(slack, 0.0));
   const at::Tensor same = expected.eq(found).logical_or(expected.isnan().logical_and(found.isnan()));
   // 64-bit integers do not fit a double.
   const at::Tensor ok = float_type(e) ? near.logical_or(same) : e.detach().eq(f.detach());
@@ -103,14 +111,20 @@ Outcome outcome_of(const std::vector<at::Tensor>& results, const std::vector<at:
   return o;
 }
 
-Outcome run_eager(const Program& p, Variant variant, const Noise& noise) {
+Outcome run_eager(const Program& p, Variant variant, int runs, const Noise& noise) {
   const std::vector<at::Tensor> inputs = make_inputs(p, variant);
-  return outcome_of(pick_results(p, run_steps(p, inputs, noise)), inputs);
+  std::vector<at::Tensor> values;
+  for (int run = 0; run < runs; ++run)
+    values = run_steps(p, inputs, {noise.epsilons, noise.seed + 10 * static_cast<uint64_t>(run)});
+  return outcome_of(pick_results(p, values), inputs);
 }
 
-Outcome try_eager(const Program& p, Variant variant) {
+namespace {
+
+template <class F>
+Outcome with_error(F&& run) {
   try {
-    return run_eager(p, variant);
+    return run();
   } catch (const std::exception& e) {
     Outcome o;
     o.error = e.what();
@@ -118,7 +132,16 @@ Outcome try_eager(const Program& p, Variant variant) {
   }
 }
 
-std::string difference(const Outcome& expected, const Outcome& found, const std::vector<double>& slack) {
+}  // namespace
+
+Outcome try_eager(const Program& p, Variant variant, int runs) {
+  return with_error([&] { return run_eager(p, variant, runs); });
+}
+Outcome try_eager(const Program& p, const std::vector<at::Tensor>& inputs, const Swap& swap) {
+  return with_error([&] { return outcome_of(pick_results(p, run_steps(p, inputs, {}, swap)), inputs); });
+}
+
+std::string difference(const Outcome& expected, const Outcome& found, const Slack& slack) {
   const auto e = everything(expected), f = everything(found);
   if (e.size() != f.size())
     return "expected " + std::to_string(expected.results.size()) + " results, found " +
@@ -130,7 +153,7 @@ std::string difference(const Outcome& expected, const Outcome& found, const std:
     if (what.starts_with("gradient") && nothing(a) && nothing(b)) continue;  // empty or none: nobody can tell
     if (a.defined() != b.defined()) return what + ": expected " + words(a) + ", found " + words(b);
     if (!a.defined()) continue;
-    if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes())
+    if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes() || a.is_conj() != b.is_conj())
       return what + ": expected " + words(a) + ", found " + words(b);
     // The layout of a gradient that nobody had before is the engine's choice.
     if (i < expected.results.size() && !same_layout(a, b))
@@ -145,14 +168,18 @@ std::string difference(const Outcome& expected, const Outcome& found, const std:
   return "";
 }
 
-std::vector<double> slack_of(const Program& p, Variant variant) {
-  const auto clean = everything(run_eager(p, variant));
-  std::vector<double> slack(clean.size(), 0);
+Slack slack_of(const Program& p, Variant variant, int runs, const Outcome& outcome) {
+  const auto clean = everything(outcome);
+  Slack slack(clean.size(), 0);
   for (uint64_t seed : {1u, 2u, 3u}) {
-    const auto noisy = everything(run_eager(p, variant, {4, seed}));
+    const auto noisy = everything(run_eager(p, variant, runs, {4, seed}));
     for (size_t i = 0; i < slack.size(); ++i)
       slack[i] = std::max(slack[i], 4 * largest_difference(clean[i].second, noisy[i].second));
   }
+  for (size_t i = 0; i < p.results.size(); ++i)
+    if (!p.inexact[static_cast<size_t>(p.results[i])]) slack[i] = kExact;
+  for (size_t i = 0; i < p.inputs.size(); ++i)
+    if (!p.inexact[i]) slack[p.results.size() + i] = kExact;
   return slack;
 }
 
@@ -164,7 +191,7 @@ bool close_under_noise(const Outcome& clean, const Outcome& noisy) {
       if (!a[i].second.equal(b[i].second)) return false;
       continue;
     }
-    const at::Tensor x = a[i].second.detach().to(at::kDouble), y = b[i].second.detach().to(at::kDouble);
+    const at::Tensor x = numbers(a[i].second), y = numbers(b[i].second);
     if (!x.isnan().equal(y.isnan()) || !x.isinf().equal(y.isinf())) return false;
     if (largest_difference(x, y) > 0.02 * (1 + x.nan_to_num(0, 0, 0).abs().max().item<double>())) return false;
   }

@@ -14,20 +14,26 @@ struct Outcome {
   std::string error;                  // what was thrown, if anything
 };
 
-/// Fresh inputs, all steps, backward; in plain eager. An exception passes through.
-Outcome run_eager(const Program&, Variant, const Noise& = {});
+/// Fresh inputs, all steps, backward, `runs` times on the same inputs; in plain eager. An exception passes through.
+Outcome run_eager(const Program&, Variant, int runs = 1, const Noise& = {});
 /// The same, with an exception as part of the outcome.
-Outcome try_eager(const Program&, Variant);
+Outcome try_eager(const Program&, Variant, int runs = 1);
+Outcome try_eager(const Program&, const std::vector<at::Tensor>& inputs, const Swap&);
 
 /// Takes the gradients that the run left on the inputs.
 Outcome outcome_of(const std::vector<at::Tensor>& results, const std::vector<at::Tensor>& inputs);
 
-/// "" when `found` equals `expected`: dtype, sizes, strides, aliasing, gradients, and values: integers and bools
-/// exactly, floats within their tolerance plus `slack` (how far noise moved them). Otherwise says where they differ.
-std::string difference(const Outcome& expected, const Outcome& found, const std::vector<double>& slack);
+/// How far each tensor of an outcome (results, inputs, gradients) may be from eager's, besides the tolerance of its
+/// dtype; kExact where it may not be at all.
+using Slack = std::vector<double>;
+constexpr double kExact = -1;
 
-/// How far noise moves each tensor of the outcome (results, inputs, gradients): the largest absolute difference.
-std::vector<double> slack_of(const Program&, Variant);
+/// "" when `found` equals `expected`: dtype, sizes, strides, aliasing, gradients, and values: integers and bools
+/// exactly, floats within their tolerance plus `slack`. Otherwise says where they differ.
+std::string difference(const Outcome& expected, const Outcome& found, const Slack& slack);
+
+/// Four times as far as noise moves each tensor; kExact for results and inputs without an inexact step in their past.
+Slack slack_of(const Program&, Variant, int runs, const Outcome& clean);
 
 bool close_under_noise(const Outcome& clean, const Outcome& noisy);
 

@@ -64,8 +64,13 @@ std::string call(const Step& step) {
   const auto all = [&](size_t from) {
     return join(std::vector(args.begin() + static_cast<std::ptrdiff_t>(from), args.end()), [](auto& s) { return s; });
   };
-  const bool method = name.back() == '_' || std::find_if(kMethods.begin(), kMethods.end(),
-                                                         [&](auto* m) { return name == m; }) != kMethods.end();
+  if (step.op.ends_with("out")) {  // comes first in C++
+    std::rotate(args.begin(), args.end() - 1, args.end());
+    return "at::" + name + "_out(" + all(0) + ")";
+  }
+  const bool method =
+      (name.back() == '_' && !name.starts_with("_f")) ||
+      std::find_if(kMethods.begin(), kMethods.end(), [&](auto* m) { return name == m; }) != kMethods.end();
   return method ? args[0] + "." + name + "(" + all(1) + ")" : "at::" + name + "(" + all(0) + ")";
 }
 
@@ -115,6 +120,8 @@ std::string input_as_cpp(const Input& in, Variant variant) {
     text += ".permute({" + integers(order) + "})";
   }
   if (in.layout == Layout::sliced) text += ".slice(-1, 1, " + std::to_string(sizes.back()) + ", 2)";
+  if (in.layout == Layout::expanded) text += ".expand({" + integers(in.sizes) + "})";
+  if (in.layout == Layout::channels_last) text += ".permute({0, 3, 1, 2})";
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -18,8 +19,8 @@ struct Ref {
 using Arg = std::variant<std::monostate, Ref, std::vector<Ref>, bool, int64_t, double, std::vector<int64_t>,
                          at::ScalarType, std::string>;
 
-/// Values are numbered: the inputs first, then the tensors each step returns (a list counts one by one). A step that
-/// writes its first operand (name ends in '_') returns none.
+/// Values are numbered: the inputs first, then the tensors each step returns (a list counts one by one). A step in
+/// place or into out= returns none.
 struct Step {
   std::string op;  // "aten::add.Tensor"
   std::vector<Arg> args;
@@ -27,13 +28,11 @@ struct Step {
   bool inexact = false;  // eager's last bits are not the only right ones
 };
 
-enum class Layout { contiguous, transposed, sliced };
+enum class Layout { contiguous, transposed, sliced, expanded, channels_last };
 enum class Role { user, parameter, buffer };
-enum class Variant {
-  capture,
-  other,
-  nasty
-};  // which values: those of the capture, others, or NaN, inf, zeros, bad indices
+/// Which values: those of the capture, others, or ones with a NaN, infinity, zero, huge number or bad index each.
+/// The tame ones are the nasty ones with indices and integers that are harmless.
+enum class Variant { capture, other, nasty, tame, tame_too };
 
 /// Values follow a formula of element number and seed, so that a program prints without its data.
 struct Input {
@@ -49,26 +48,41 @@ struct Input {
 struct Program {
   std::vector<Input> inputs;
   std::vector<Step> steps;
-  std::vector<int> results;  // values returned
-  bool backward = false;     // of the sum of the floating point results
+  std::vector<int> results;   // values returned
+  bool backward = false;      // of the sum of the floating point results
+  std::vector<bool> inexact;  // per value: eager's last bits are not the only right ones
   uint64_t seed = 0;
 };
 
 /// The program's inputs as fresh tensors; parameters require grad when they can.
 std::vector<at::Tensor> make_inputs(const Program&, Variant);
+/// The same with a variant of its own for each.
+std::vector<at::Tensor> make_inputs(const Program&, const std::vector<Variant>&);
 
-/// Relative noise put on the result of every inexact step: shows how much its last bits matter at the end.
+/// Relative noise put on what every inexact step returns or writes: shows how much its last bits matter at the end.
+/// Where eager has two ways to compute the same and they disagree, the other one is taken.
 struct Noise {
   double epsilons = 0;
   uint64_t seed = 0;
 };
 
+/// Another tensor in the place of an input, for one step only.
+struct Swap {
+  size_t step = 0, input = 0;
+  at::Tensor tensor;
+};
+
 /// Runs steps and backward. Returns all values; throws what ATen throws.
-std::vector<at::Tensor> run_steps(const Program&, std::vector<at::Tensor> inputs, const Noise& = {});
+std::vector<at::Tensor> run_steps(const Program&, std::vector<at::Tensor> inputs, const Noise& = {}, const Swap& = {});
+/// The step that throws, if one does.
+std::optional<size_t> throwing_step(const Program&, std::vector<at::Tensor> inputs);
 std::vector<at::Tensor> pick_results(const Program&, const std::vector<at::Tensor>& values);
 
-/// Whether a step writes its first operand.
+/// Whether a step is in place or into out=, and returns nothing.
 bool writes(const Step&);
+/// The operands that a step writes; running statistics are among them.
+std::vector<Ref> written(const Step&);
+std::vector<Ref> operands(const Step&);
 /// One step on the values so far; appends what it returns and sets n_outs.
 void run_step(Step&, std::vector<at::Tensor>& values);
 

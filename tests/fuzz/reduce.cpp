@@ -55,6 +55,7 @@ std::optional<Program> apply(const Program& p, const Reduction& r) {
   Program part = p;
   part.steps.clear();
   part.results.clear();
+  part.inexact.resize(p.inputs.size());
   part.backward = r.backward;
   std::vector<int> renumbered(static_cast<size_t>(count_values(p, p.steps.size())), -1);
   auto old_value = static_cast<int>(p.inputs.size()), new_value = old_value;
@@ -73,7 +74,10 @@ std::optional<Program> apply(const Program& p, const Reduction& r) {
         if (auto* list = std::get_if<std::vector<Ref>>(&arg))
           for (Ref& ref : *list) renumber(ref);
       }
-      for (int out = 0; out < step.n_outs; ++out) renumbered[static_cast<size_t>(old_value + out)] = new_value++;
+      for (int out = 0; out < step.n_outs; ++out) {
+        renumbered[static_cast<size_t>(old_value + out)] = new_value++;
+        part.inexact.push_back(p.inexact[static_cast<size_t>(old_value + out)]);
+      }
       part.steps.push_back(step);
     }
     old_value += step.n_outs;

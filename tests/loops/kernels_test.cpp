@@ -235,6 +235,20 @@ TEST_CASE("what is not lowered runs on the host, in order") {
   });
 }
 
+TEST_CASE("the memory that a host op's operands share is computed for it") {
+  // Windows that overlap; nothing else reads what they lie in.
+  compiled::Batch batch;
+  const int i = batch.add(R"(graph(%0: f32[4]) {
+    %1: f32[4] = aten::neg(self=%0)
+    %2: f32[3] = prim::view(base=%0, offset=0)
+    %3: f32[3] = prim::view(base=%0, offset=4)
+    _ = aten::add_.Tensor(self=%2, other=%3, alpha=1) shared(%1 -> %4: f32[4], self @ 0: f32[3], other @ 4: f32[3])
+    return (%4)
+  })");
+  CHECK(batch.emitted(i).host_ops.size() == 1);
+  CHECK(batch.emitted(i).kernels.size() == 2);  // the operand, and the copy into the result
+}
+
 TEST_CASE("host ops run in program order whatever waits for what") {
   compiled::Batch batch;
   const int i = batch.add(R"(graph(%0: i64[3,3], %1: i64[3,3]) {

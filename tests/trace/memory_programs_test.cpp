@@ -53,6 +53,17 @@ TEST_CASE("views and writes through views") {
                    y.add_(1);
                    return Tensors{torch::as_strided_copy(y, {3}, {2})};
                  }),
+      on_tensors(
+          "one element with a stride", {{3}},
+          [](auto& x) { return Tensors{(x[0] * 2).slice(0, 1, 3, 2), (x[0] * 3).as_strided({1, 1}, {7, 5}, 2)}; }),
+      on_tensors("memory of which a part is not written is copied", {{2, 3, 4}, {1, 1, 3, 4}},
+                 [](auto& x) {
+                   namespace F = torch::nn::functional;
+                   const auto around = [](Tensor t, std::vector<int64_t> pads) {
+                     return F::pad(t, F::PadFuncOptions(pads).mode(torch::kCircular));
+                   };
+                   return Tensors{around(x[0], {1, 2}), around(x[1], {2, 1, 1, 0}), around(x[1] * 2, {1, 0, 0, 2})};
+                 }),
       on_tensors("expand and sum", {{3, 1}},
                  [](auto& x) { return Tensors{x[0].expand({3, 5}) * 2, x[0].expand({2, 3, 1}).sum(0)}; }),
       on_tensors("in place with itself", {{5}},

@@ -72,6 +72,14 @@ TEST_CASE("refusals") {
          return Tensors{x[0] + y};
        },
        {"wrote only a part"}},
+      {"a copy of what is partly written",
+       [](auto&, auto& x) {
+         Tensor y = torch::empty({3}), z = torch::zeros({3});
+         y[0] = 1;
+         z.copy_(y);
+         return Tensors{x[0] + z};
+       },
+       {"aten::add.Tensor", "wrote only a part"}},
       {"literal returned",
        [](auto&, auto&) { return Tensors{torch::tensor(std::vector<float>{1, 2})}; },
        {"result 0", "tensor literal"}},
