@@ -62,6 +62,9 @@ void logaddexp2(Op& op) {
 
 // x * 2 ** other, as eager writes it.
 void ldexp(Op& op) {
+  const Val other = op.val("other");
+  // Eager does not round the power of a number on its own; it does in a tensor with dims.
+  if (other.dim() == 0 && ir::is_float(other.dtype())) decline("a number of a floating dtype as exponent");
   Val power = op.apply("aten::pow.Scalar", {{"self", 2.0}, {"exponent", *op.find("other")}});
   Val product = op.apply("aten::mul.Tensor", {{"self", *op.find("self")}, {"other", ir::Ref{power.id}}});
   op.result(0, op.wants(0) ? cast(product, op.wanted(0).dtype) : product);
