@@ -28,22 +28,28 @@ void check(int code) {
 /// An argument on memory of the caller's.
 class Argument {
  public:
-  Argument(void* data, int dtype, std::vector<precast_i64> sizes) : sizes_(std::move(sizes)), strides_(sizes_.size()) {
+  Argument(void* data, int dtype, std::vector<precast_i64> sizes)
+      : data_(data), dtype_(dtype), sizes_(std::move(sizes)), strides_(sizes_.size()) {
     precast_i64 count = 1;
     for (size_t d = sizes_.size(); d-- > 0; count *= sizes_[d]) strides_[d] = count;
-    leaf_.kind = PRECAST_TENSOR;
-    leaf_.t.data = data;
-    leaf_.t.identity = data;
-    leaf_.t.sizes = sizes_.data();
-    leaf_.t.strides = strides_.data();
-    leaf_.t.ndim = static_cast<precast_i32>(sizes_.size());
-    leaf_.t.dtype = dtype;
   }
-  const precast_leaf& leaf() const { return leaf_; }
+  /// Points into this object.
+  precast_leaf leaf() const {
+    precast_leaf leaf{};
+    leaf.kind = PRECAST_TENSOR;
+    leaf.t.data = data_;
+    leaf.t.identity = data_;
+    leaf.t.sizes = sizes_.data();
+    leaf.t.strides = strides_.data();
+    leaf.t.ndim = static_cast<precast_i32>(sizes_.size());
+    leaf.t.dtype = dtype_;
+    return leaf;
+  }
 
  private:
+  void* data_;
+  int dtype_;
   std::vector<precast_i64> sizes_, strides_;
-  precast_leaf leaf_{};
 };
 
 struct Digits {
@@ -115,7 +121,8 @@ float train_step(const precast_binding* weights, float* images, precast_i64* lab
 double accuracy(const precast_binding* weights, Digits& digits, size_t from) {
   const Argument images(digits.images.data() + from * kPixels, kFloat32, {kTest, 1, 8, 8});
   precast_outputs* out = nullptr;
-  check(precast_call_model(weights, &images.leaf(), 1, nullptr, &out));
+  const precast_leaf leaf = images.leaf();
+  check(precast_call_model(weights, &leaf, 1, nullptr, &out));
   const auto* answers = static_cast<const precast_i64*>(precast_output(out, 0)->t.data);
   int right = 0;
   for (int i = 0; i < kTest; ++i) right += answers[i] == digits.labels[from + static_cast<size_t>(i)];
