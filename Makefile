@@ -7,7 +7,7 @@ TESTS ?= .
 export JOBS
 ctest = ctest --output-on-failure --parallel $(JOBS) --tests-regex '$(TESTS)' --test-dir
 
-.PHONY: help demo test bench fuzz asan test-torch format setup install clean
+.PHONY: help demo test bench fuzz accuracy asan test-torch format setup install clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -29,10 +29,15 @@ bench:  ## speed beside eager LibTorch, as ratios and roofline fractions
 	@tools/build.sh default precast_bench
 	@tools/fetch_data.sh
 	@build/default/bin/precast_bench
+	@bench/include_cost.sh "$$(tools/setup.sh | tail -n 1)"
 
 fuzz:  ## random programs against eager, until it fails or is stopped
 	@tools/build.sh default precast_fuzz
 	@build/default/bin/precast_fuzz --forever
+
+accuracy:  ## errors of the emitted f32 functions over all 2^32 inputs, into docs/accuracy.md; about an hour
+	@tools/build.sh default precast_accuracy
+	@build/default/bin/precast_accuracy --write docs/accuracy.md
 
 asan:  ## all tests with address and undefined-behaviour sanitizers
 	@tools/build.sh asan

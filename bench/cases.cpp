@@ -1,5 +1,8 @@
 #include "cases.h"
 
+#include "mobilenet.h"
+#include "models/gpt.h"
+
 namespace precast::bench {
 namespace {
 
@@ -24,6 +27,27 @@ Tensors train_mlp(Mlp& net, const Tensors& in) {
   return {loss.detach()};
 }
 
+struct Small : torch::nn::Module {
+  torch::nn::Linear layer{nullptr};
+  Small() { layer = register_module("layer", torch::nn::Linear(8, 8)); }
+};
+Tensors run_small(Small& net, const Tensors& in) {
+  torch::NoGradGuard no_grad;
+  return {net.layer(in[0])};
+}
+struct Gpt2Block : GptBlock {
+  Gpt2Block() : GptBlock(768, 12) {}
+};
+Tensors run_gpt2_block(Gpt2Block& block, const Tensors& in) {
+  torch::NoGradGuard no_grad;
+  return {block.forward(in[0])};
+}
+Tensors train_gpt2_block(Gpt2Block& block, const Tensors& in) {
+  const auto loss = block.forward(in[0]).square().mean();
+  loss.backward();
+  return {loss.detach()};
+}
+
 /// A function of tensors alone.
 struct Nothing : torch::nn::Module {};
 Tensors pointwise(Nothing&, const Tensors& in) {
@@ -37,6 +61,12 @@ Tensors softmax_norm(Nothing&, const Tensors& in) {
 template <class M>
 AnyModule fresh() {
   return NnModule(seeded<M>());
+}
+template <class M>
+AnyModule inference() {
+  const auto m = seeded<M>();
+  m->eval();
+  return NnModule(m);
 }
 std::function<Tensors()> random_tensors(std::vector<std::vector<int64_t>> shapes) {
   return [shapes] {
@@ -72,6 +102,13 @@ const std::vector<Workload>& cases() {
          return Tensors{torch::randn({64, 784}), torch::randint(10, {64})};
        },
        with(train_mlp)},
+      {"linear-8", "Linear(8, 8), one row", fresh<Small>, random_tensors({{1, 8}}), with(run_small)},
+      {"mobilenet-b1", "MobileNetV3-Small, batch 1", inference<MobileNetImpl>, random_tensors({{1, 3, 224, 224}}),
+       with(run_mobilenet)},
+      {"gpt2-block", "one block of GPT-2, width 768, 2 x 256 tokens", fresh<Gpt2Block>, random_tensors({{2, 256, 768}}),
+       with(run_gpt2_block)},
+      {"gpt2-block-train", "the same, training step", fresh<Gpt2Block>, random_tensors({{2, 256, 768}}),
+       with(train_gpt2_block)},
   };
   return table;
 }

@@ -31,6 +31,15 @@ struct Judged {
   int segments = 0;     // speech segments of the stream
 };
 
+/// What a program without LibTorch needs to run an inference: weights, arguments, and eager's results to compare with.
+struct Arrays {
+  std::filesystem::path weights;               // .safetensors
+  std::vector<std::filesystem::path> inputs;   // .npy
+  std::vector<std::filesystem::path> results;  // .npy
+};
+/// Writes FOLDER/weights.safetensors, input0.npy, result0.npy, ...
+Arrays write_arrays(const std::string& workload, const std::filesystem::path& folder);
+
 /// How the judging process differs from this one; its folder is /, its environment only what stands here.
 struct Elsewhere {
   int threads = 1;

@@ -1,5 +1,6 @@
 // The emitted f32 functions of one argument, what they should give, and how far off they are.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -46,17 +47,28 @@ inline const std::vector<Function>& functions() {
   return all;
 }
 
+/// What a function should give, with the size of a unit of the last place of f32 there.
+struct Exact {
+  double value;
+  float rounded;
+  double per_ulp;  // 1 / ulp
+
+  explicit Exact(double v) : value(v), rounded(static_cast<float>(v)) {
+    const int exponent = v == 0 ? -126 : std::max(std::ilogb(v), -126);
+    per_ulp = std::ldexp(1.0, 23 - exponent);
+  }
+};
+
 /// Distance of `got` from the exact value in units of the last place of f32 there; 0 when both are NaN or the same
 /// infinity, infinite when only one is. Overflow counts from the largest number on.
-inline double ulps(float got, double exact) {
-  const float rounded = static_cast<float>(exact);
-  if (std::isnan(exact) || std::isnan(got) || std::isinf(got) || std::isinf(rounded)) {
-    const bool same = (std::isnan(exact) && std::isnan(got)) || got == rounded;
+inline double ulps(float got, const Exact& exact) {
+  if (!std::isfinite(got) || !std::isfinite(exact.rounded)) {
+    const bool same = (std::isnan(exact.value) && std::isnan(got)) || got == exact.rounded;
     return same ? 0 : std::numeric_limits<double>::infinity();
   }
-  const int exponent = std::max(exact == 0 ? -126 : std::ilogb(exact), -126);
-  return std::abs(static_cast<double>(got) - exact) * std::ldexp(1.0, 23 - exponent);
+  return std::abs(static_cast<double>(got) - exact.value) * exact.per_ulp;
 }
+inline double ulps(float got, double exact) { return ulps(got, Exact(exact)); }
 
 inline float from_bits(uint32_t bits) {
   float x;
@@ -73,17 +85,25 @@ struct Worst {
   void take(const Worst& other) { take(other.ulp, other.at); }
 };
 
-/// The worst of inputs first, first + step, ... (bit patterns) below `end`. `run(x, y, n)` is the function under test.
+/// The worst of inputs first, first + step, ... (bit patterns) below `end`, for each of several forms of the function,
+/// `run(x, y, n)` each.
 template <class Run>
-Worst sweep(const Function& f, uint64_t first, uint64_t end, uint64_t step, Run run) {
-  constexpr size_t kChunk = 1 << 14;
+std::vector<Worst> sweep(const Function& f, uint64_t first, uint64_t end, uint64_t step,
+                         const std::vector<Run>& forms) {
+  constexpr size_t kChunk = 1 << 12;
   std::vector<float> x, y(kChunk);
-  Worst worst;
+  std::vector<Exact> exact;
+  std::vector<Worst> worst(forms.size());
   for (uint64_t bits = first; bits < end;) {
-    x.clear();
-    for (; bits < end && x.size() < kChunk; bits += step) x.push_back(from_bits(static_cast<uint32_t>(bits)));
-    run(x.data(), y.data(), static_cast<int64_t>(x.size()));
-    for (size_t i = 0; i < x.size(); ++i) worst.take(ulps(y[i], f.reference(x[i])), x[i]);
+    x.clear(), exact.clear();
+    for (; bits < end && x.size() < kChunk; bits += step) {
+      x.push_back(from_bits(static_cast<uint32_t>(bits)));
+      exact.emplace_back(f.reference(x.back()));
+    }
+    for (size_t k = 0; k < forms.size(); ++k) {
+      forms[k](x.data(), y.data(), static_cast<int64_t>(x.size()), true);
+      for (size_t i = 0; i < x.size(); ++i) worst[k].take(ulps(y[i], exact[i]), x[i]);
+    }
   }
   return worst;
 }

@@ -7,23 +7,24 @@ namespace precast::demo {
 constexpr int64_t kGptWidth = 256, kGptHeads = 8, kGptLayers = 4, kGptWords = 512, kGptTokens = 64;
 
 struct GptBlock : torch::nn::Module {
+  int64_t n_heads;
   torch::nn::LayerNorm norm1{nullptr}, norm2{nullptr};
   torch::nn::Linear qkv{nullptr}, project{nullptr}, up{nullptr}, down{nullptr};
 
-  GptBlock() {
-    norm1 = register_module("norm1", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kGptWidth})));
-    qkv = register_module("qkv", torch::nn::Linear(kGptWidth, 3 * kGptWidth));
-    project = register_module("project", torch::nn::Linear(kGptWidth, kGptWidth));
-    norm2 = register_module("norm2", torch::nn::LayerNorm(torch::nn::LayerNormOptions({kGptWidth})));
-    up = register_module("up", torch::nn::Linear(kGptWidth, 4 * kGptWidth));
-    down = register_module("down", torch::nn::Linear(4 * kGptWidth, kGptWidth));
+  explicit GptBlock(int64_t width = kGptWidth, int64_t n_heads = kGptHeads) : n_heads(n_heads) {
+    const torch::nn::LayerNormOptions over_width({width});
+    norm1 = register_module("norm1", torch::nn::LayerNorm(over_width));
+    qkv = register_module("qkv", torch::nn::Linear(width, 3 * width));
+    project = register_module("project", torch::nn::Linear(width, width));
+    norm2 = register_module("norm2", torch::nn::LayerNorm(over_width));
+    up = register_module("up", torch::nn::Linear(width, 4 * width));
+    down = register_module("down", torch::nn::Linear(4 * width, width));
   }
   at::Tensor forward(at::Tensor x) {
-    const int64_t batch = x.size(0), tokens = x.size(1);
-    const auto heads =
-        qkv(norm1(x)).view({batch, tokens, 3, kGptHeads, kGptWidth / kGptHeads}).permute({2, 0, 3, 1, 4});
+    const int64_t batch = x.size(0), tokens = x.size(1), width = x.size(2);
+    const auto heads = qkv(norm1(x)).view({batch, tokens, 3, n_heads, width / n_heads}).permute({2, 0, 3, 1, 4});
     const auto attended = at::scaled_dot_product_attention(heads[0], heads[1], heads[2], {}, 0.0, /*is_causal=*/true);
-    x = x + project(attended.transpose(1, 2).reshape({batch, tokens, kGptWidth}));
+    x = x + project(attended.transpose(1, 2).reshape({batch, tokens, width}));
     return x + down(torch::gelu(up(norm2(x)), "tanh"));
   }
 };

@@ -20,6 +20,13 @@ inline Tensors silero_window(torch::jit::Module& model, const Tensors& in) {
 }
 inline Tensors silero_start() { return {torch::zeros({1, kVadContext + kVadWindow}), torch::zeros({2, 1, 128})}; }
 
+/// A window in the middle of a voice, with a state of its own.
+inline Tensors silero_middle() {
+  const auto sound = torch::tensor(read_voices());
+  const int64_t at = 40 * kVadWindow;
+  return {sound.slice(0, at - kVadContext, at + kVadWindow).unsqueeze(0), 0.5 * torch::randn({2, 1, 128})};
+}
+
 /// Speech probability of each window; `run` computes one window.
 template <class Run>
 std::vector<float> silero_stream(const std::vector<float>& samples, Run&& run) {

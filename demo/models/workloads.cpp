@@ -62,7 +62,7 @@ const std::vector<Workload>& workloads() {
        with(lstm_inference)},
       {"lstm-train", "the same, training step", fresh<Lstm>(true),
        random([] { return Tensors{sequence(), sequence()}; }), with(lstm_training)},
-      {"silero", "Silero VAD, one window", load_silero, silero_start, with(silero_window)},
+      {"silero", "Silero VAD, one window", load_silero, random(silero_middle), with(silero_window)},
       {"traced", "traced TorchScript file", traced_module, [] { return Tensors{script_input()}; },
        with(script_inference)},
       {"frozen", "frozen TorchScript file", frozen_module, [] { return Tensors{script_input()}; },

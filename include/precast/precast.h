@@ -321,4 +321,11 @@ PrecompiledRunnable<Sig> load_from_memory(const Pair& pair) {
   return PrecompiledRunnable<Sig>(detail::load_from_memory(pair));
 }
 
+/// Writes a module's parameters and buffers to a .safetensors file, by the names that artifacts use, for programs
+/// without LibTorch (precast_bind_file of runtime.h, `precast run --weights`). Throws PrecompileError.
+template <class M>
+void save_weights(const M& module, const std::filesystem::path& path) {
+  detail::save_weights(detail::module_ref(module), path);
+}
+
 }  // namespace precast

@@ -7,6 +7,7 @@
 #include "host_torch/effects.h"
 #include "host_torch/host.h"
 #include "host_torch/module_state.h"
+#include "host_torch/save_weights.h"
 #include "host_torch/tensor_types.h"
 #include "precast/detail/core.h"
 #include "precast/error.h"
@@ -386,6 +387,9 @@ RunnablePtr load(const PairPaths& paths) {
   return std::make_shared<LoadedRunnable>(runtime::load(paths.artifact_path, paths.cache_path));
 }
 
+void save_weights(const ModuleRef& module, const std::filesystem::path& path) {
+  host_torch::save_weights(module, path);
+}
 RunnablePtr load_from_memory(const Pair& pair) {
   return std::make_shared<LoadedRunnable>(runtime::load_from_memory(pair.code, pair.cache));
 }

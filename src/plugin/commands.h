@@ -5,7 +5,6 @@
 namespace precast::plugin {
 
 void capture(const precast_capture_request&);
-int weights(const precast_callable&, const char* out_path);  // returns how many tensors it wrote
 void check(const precast_check_request&, void (*row)(void* context, const precast_check_row*), void* context);
 
 }  // namespace precast::plugin

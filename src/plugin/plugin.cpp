@@ -7,9 +7,11 @@
 #include <stdexcept>
 #include <string>
 
+#include "host_torch/save_weights.h"
 #include "plugin/commands.h"
 #include "plugin/host_ops.h"
 #include "plugin/plugin_abi.h"
+#include "plugin/script.h"
 
 namespace precast::plugin {
 namespace {
@@ -42,7 +44,7 @@ const precast_plugin kPlugin = {
     [] { return last_error.c_str(); },
     [](const precast_capture_request* request) { return guarded([&] { capture(*request); }); },
     [](const precast_callable* callable, const char* out_path, precast_i32* n) {
-      return guarded([&] { *n = weights(*callable, out_path); });
+      return guarded([&] { *n = host_torch::save_weights({nullptr, &Script(*callable).module()}, out_path); });
     },
     [](const precast_check_request* request, void (*row)(void*, const precast_check_row*), void* context) {
       return guarded([&] { check(*request, row, context); });

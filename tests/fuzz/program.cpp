@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "formula.h"
@@ -304,6 +305,8 @@ void take_the_other_way(const Step& step, std::vector<at::Tensor>& values) {
     other = attention(value(0), value(1), value(2), value(3), std::get<bool>(step.args[5]));
   else if (step.op.starts_with("aten::conv"))
     other = convolution(step, value(0), value(1), value(2)).reshape(values.back().sizes());
+  else if (step.op.starts_with("aten::gelu"))  // of an infinity: NaN with AVX-512, an infinity without
+    other = at::nan_to_num(values.back(), 0.0, INFINITY, -INFINITY);
   if (!other.defined()) return;
   const auto finite = [](const at::Tensor& t) { return t.isfinite().all().item<bool>(); };
   if (!finite(other) || !finite(values.back())) values.back() = other;

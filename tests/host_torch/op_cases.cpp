@@ -149,7 +149,7 @@ std::vector<c10::IValue> call_eager(const c10::OperatorHandle& op, const ir::Nod
 }  // namespace
 
 std::vector<Case> read_cases() {
-  const std::filesystem::path folder = std::filesystem::path(__FILE__).parent_path();
+  const std::filesystem::path folder = std::filesystem::path(PRECAST_SOURCES) / "tests/host_torch";
   std::vector<Case> cases;
   read_file(folder / "core_ops.txt", cases);
   std::vector<std::filesystem::path> families;

@@ -103,7 +103,7 @@ void Batch::compile() {
   for (size_t f = 0; f < files; ++f) {
     const auto base = folder() / (std::to_string(batch) + "_" + std::to_string(f));
     std::ofstream out(base.string() + ".cpp");
-    out << read_file(std::filesystem::path(__FILE__).parent_path() / "../../include/precast/artifact_abi.h")
+    out << read_file(std::filesystem::path(PRECAST_SOURCES) / "include/precast/artifact_abi.h")
         << "#define PRECAST_ISA " << options_.isa << "\n#define PRECAST_VECTOR_BYTES " << options_.vector_bytes
         << "\nnamespace {\n"
         << precast::emit::preamble_with(routines);

@@ -1,5 +1,6 @@
 // The compiled core behind the templates of precast.h.
 #pragma once
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -64,5 +65,6 @@ using RunnablePtr = std::shared_ptr<const Runnable>;
 
 RunnablePtr load(const PairPaths&);
 RunnablePtr load_from_memory(const Pair&);
+void save_weights(const ModuleRef&, const std::filesystem::path&);
 
 }  // namespace precast::detail
