@@ -9,7 +9,7 @@ fail() { echo "examples: $*" >&2; exit 1; }
 
 make_program() {  # name, sources...
   local name=$1; shift
-  g++ -O3 -Wall -Wextra -Werror -Wno-psabi -I "$source/include" "$@" "$build/libprecast_runtime.a" \
+  g++ -O3 -Wall -Wextra -Werror -I "$source/include" "$@" "$build/libprecast_runtime.a" \
     -lcrypto -ldl -lpthread -o "$name"
   strip "$name"
   if ldd "$name" | grep -E 'torch|c10'; then fail "$name links LibTorch"; fi
