@@ -176,7 +176,8 @@ void hardsigmoid(Op& op) {
   forward(op, [](Val x) { return relu6_shifted(x) / 6.0; });
 }
 void hardsigmoid_backward(Op& op) {
-  backward(op, "self", [](Val g, Val x) { return where(logical_and(gt(x, -3.0), lt(x, 3.0)), g * (1.0 / 6.0), 0.0); });
+  constexpr double slope = 1.0f / 6.0f;  // a float in eager, for float64 too
+  backward(op, "self", [](Val g, Val x) { return where(logical_and(gt(x, -3.0), lt(x, 3.0)), g * slope, 0.0); });
 }
 void hardswish(Op& op) {
   forward(op, [](Val x) { return x * relu6_shifted(x) / 6.0; });
