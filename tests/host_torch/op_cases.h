@@ -2,6 +2,7 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,10 @@ struct Case {
 /// PRECAST_OPS=pool in the environment: only lines that contain it, to look at one op.
 std::vector<Case> read_cases();
 
+/// The same with operands that lie otherwise in memory, where the line does not say how: dimensions in the other order,
+/// every second element, a first dimension that is expanded. Eager may refuse such a case.
+std::vector<Case> in_other_layouts(const Case&);
+
 /// The case as a recorded graph, its operands, and what eager makes of them.
 struct Recorded {
   ir::Graph graph;
@@ -24,6 +29,8 @@ struct Recorded {
 };
 /// Seed 1 gives plain numbers, others special ones too.
 Recorded record(const Case&, unsigned seed);
+/// Nothing where eager refuses the operands.
+std::optional<Recorded> try_record(const Case&, unsigned seed);
 
 /// Empty if equal; otherwise what differs.
 std::string difference(const at::Tensor& want, const at::Tensor& got, const Case&);
