@@ -7,7 +7,7 @@ TESTS ?= .
 export JOBS
 ctest = ctest --output-on-failure --parallel $(JOBS) --tests-regex '$(TESTS)' --test-dir
 
-.PHONY: help demo test bench fuzz accuracy asan test-torch format setup install clean
+.PHONY: help demo test bench fuzz accuracy zoo asan test-torch format setup install clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -38,6 +38,10 @@ fuzz:  ## random programs against eager, until it fails or is stopped
 accuracy:  ## errors of the emitted f32 functions over all 2^32 inputs, into docs/accuracy.md; about an hour
 	@tools/build.sh default precast_accuracy
 	@build/default/bin/precast_accuracy --write docs/accuracy.md
+
+zoo:  ## networks that nobody tuned for, at full size: a table; WHAT="llama u_net" for some of them
+	@tools/build.sh default precast_zoo
+	@build/default/bin/precast_zoo table $(WHAT)
 
 asan:  ## all tests with address and undefined-behaviour sanitizers
 	@tools/build.sh asan

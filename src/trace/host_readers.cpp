@@ -25,20 +25,28 @@ bool one_hot(Stack& stack) {
   return true;
 }
 
-/// ctc_loss turns tensors of lengths into lists of numbers; _ctc_loss takes the tensors.
+/// A tensor of these numbers, made by operators: at::tensor writes through a pointer.
+at::Tensor tensor_of(const std::vector<int64_t>& numbers, const at::TensorOptions& options) {
+  std::vector<at::Tensor> each;
+  for (const int64_t n : numbers) each.push_back(at::full({1}, n, options));
+  return at::cat(each);
+}
+
+/// ctc_loss turns tensors of lengths into lists of numbers, and a list into a tensor; _ctc_loss takes either.
 bool ctc_loss(Stack& stack) {
   const c10::IValue* a = stack.data() + stack.size() - 7;
-  const at::Tensor probabilities = a[0].toTensor(), targets = a[1].toTensor(), target_lengths = a[3].toTensor();
-  const at::Tensor input_lengths = a[2].toTensor();
-  const int64_t reduction = a[5].toInt();
-  const bool zero_infinity = a[6].toBool(), batched = probabilities.dim() == 3;
+  const at::Tensor probabilities = a[0].toTensor(), targets = a[1].toTensor().to(at::kLong);
+  const int64_t blank = a[4].toInt(), reduction = a[5].toInt();
+  const bool zero_infinity = a[6].toBool(), batched = probabilities.dim() == 3, lists = !a[2].isTensor();
+  const at::Tensor batch = batched ? probabilities : probabilities.unsqueeze(1);
+  if (lists && a[3].toIntVector().empty()) return false;
   at::Tensor loss =
-      std::get<0>(at::_ctc_loss(batched ? probabilities : probabilities.unsqueeze(1), targets.to(at::kLong),
-                                input_lengths, target_lengths, a[4].toInt(), zero_infinity));
+      lists ? std::get<0>(at::_ctc_loss(batch, targets, a[2].toIntVector(), a[3].toIntVector(), blank, zero_infinity))
+            : std::get<0>(at::_ctc_loss(batch, targets, a[2].toTensor(), a[3].toTensor(), blank, zero_infinity));
   if (zero_infinity)
     loss = at::where(loss == std::numeric_limits<double>::infinity(), at::zeros({}, loss.options()), loss);
   if (reduction == at::Reduction::Mean)
-    loss = (loss / target_lengths.clamp_min(1)).mean();
+    loss = (loss / (lists ? tensor_of(a[3].toIntVector(), loss.options()) : a[3].toTensor()).clamp_min(1)).mean();
   else if (reduction == at::Reduction::Sum)
     loss = loss.sum();
   else if (!batched)
@@ -52,7 +60,8 @@ struct Reader {
   const char *name, *overload;
   bool (*run)(Stack&);  // false: this call reads nothing, or cannot do without
 };
-constexpr Reader kReaders[] = {{"aten::one_hot", "", one_hot}, {"aten::ctc_loss", "Tensor", ctc_loss}};
+constexpr Reader kReaders[] = {
+    {"aten::one_hot", "", one_hot}, {"aten::ctc_loss", "Tensor", ctc_loss}, {"aten::ctc_loss", "IntList", ctc_loss}};
 
 void on_reader(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   if (is_recording() && run_without_reading(op, *stack)) return;

@@ -31,8 +31,10 @@ TEST_CASE("composites that look at values record no condition") {
                                 text = codes(x[0].narrow(0, 0, 3).select(2, 0).t()).clamp(1, 4);
                    const Tensor frames = torch::full({2}, 9, torch::kLong), letters = torch::full({2}, 2, torch::kLong);
                    Tensors out;
-                   for (int reduction : {0, 1, 2})
+                   for (int reduction : {0, 1, 2}) {
                      out.push_back(at::ctc_loss(p, text, frames, letters, 0, reduction, true));
+                     out.push_back(at::ctc_loss(p, text, {9, 8}, {2, 1}, 0, reduction, false));  // of lists
+                   }
                    return out;
                  }),
   };
