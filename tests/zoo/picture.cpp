@@ -118,7 +118,7 @@ Module spatial_transformer(Size size) {
                      group_norm(4, n), "torch.elu(x)", conv2d(n, n, 3, {.padding = 1})});
   };
   std::vector<Stage> blocks;
-  for (int i = 0; i < (small ? 2 : 12); ++i) blocks.emplace_back(block(w));
+  for (int i = 0; i < (small ? 2 : 14); ++i) blocks.emplace_back(block(w));
   return script("SpatialTransformer",
                 {{"look", sequential({conv2d(3, 8, 7, {.stride = 2}), "torch.relu(x)",
                                       "torch.adaptive_max_pool2d(x, [3, 3])[0].flatten(1)", linear(72, 6)})},

@@ -32,7 +32,7 @@ def forward(self, x):
 
 Module wave_net(Size size) {
   const bool small = size == Size::small;
-  const int64_t channels = small ? 6 : 64, skip = small ? 8 : 128, levels = small ? 16 : 256;
+  const int64_t channels = small ? 6 : 64, skip = small ? 8 : 160, levels = small ? 16 : 256;
   std::vector<Member> members = {
       {"levels", embedding(levels, channels)},
       {"head", sequential({"torch.relu(x)", conv1d(skip, skip, 1), "torch.relu(x)", conv1d(skip, levels, 1)})}};
