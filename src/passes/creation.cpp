@@ -30,6 +30,29 @@ void arange(Op& op) {
                          t));
 }
 
+// From both ends, as eager counts: the first half from `start`, the second from `end`.
+template <class T>
+void linspace_of(Op& op, Dtype dtype) {
+  const int64_t steps = op.integer("steps"), half = steps / 2;
+  const T start = static_cast<T>(op.real("start")), end = static_cast<T>(op.real("end"));
+  if (steps < 2) return op.result(0, filled(op, double(start)));
+  const double step = static_cast<T>((end - start) / static_cast<T>(steps - 1));
+  Val i = op.b.arange(steps);
+  Val rising = cast(i, dtype) * step + double(start);
+  Val falling = double(end) - cast(Number(steps - 1) - i, dtype) * step;
+  op.result(0, where(lt(i, half), rising, falling));
+}
+void linspace(Op& op) {
+  if (!op.wants(0)) decline("the result has no recorded type");
+  const Dtype dtype = op.wanted(0).dtype;
+  if (dtype == Dtype::f32)
+    linspace_of<float>(op, dtype);
+  else if (dtype == Dtype::f64)
+    linspace_of<double>(op, dtype);
+  else
+    decline("not of f32 or f64");
+}
+
 void eye(Op& op) {
   const ir::Type t = op.wanted(0);
   int64_t n = t.sizes[0], m = t.sizes[1];
@@ -57,6 +80,7 @@ constexpr Row kRows[] = {
     {"aten::arange", arange},
     {"aten::arange.start", arange},
     {"aten::arange.start_step", arange},
+    {"aten::linspace", linspace},
     {"aten::eye", eye},
     {"aten::eye.m", eye},
 };

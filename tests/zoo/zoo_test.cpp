@@ -24,7 +24,7 @@ const std::map<std::string, std::set<std::string>> kLeftovers = {
     {"super_resolution (training)", {"aten::pixel_shuffle", "aten::pixel_unshuffle"}},
     {"spatial_transformer", {"aten::affine_grid_generator", "aten::grid_sampler_2d"}},
     {"spatial_transformer (training)",
-     {"aten::affine_grid_generator", "aten::grid_sampler_2d", "aten::grid_sampler_2d_backward", "aten::linspace"}},
+     {"aten::affine_grid_generator", "aten::grid_sampler_2d", "aten::grid_sampler_2d_backward"}},
     {"mixture_of_experts", {"aten::topk"}},
     {"mixture_of_experts (training)", {"aten::topk"}},
     {"conformer (training)", {"aten::_ctc_loss", "aten::_ctc_loss_backward"}},
