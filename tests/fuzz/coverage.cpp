@@ -1,21 +1,16 @@
 #include "coverage.h"
 
-#include <array>
 #include <iomanip>
 #include <ostream>
 
 namespace precast::fuzz {
-namespace {
-
-struct Column {
-  at::ScalarType dtype;
-  const char* name;
-};
-constexpr std::array kColumns = {
-    Column{at::kFloat, "f32"},     Column{at::kDouble, "f64"},       Column{at::kHalf, "f16"},
-    Column{at::kBFloat16, "bf16"}, Column{at::kLong, "i64"},         Column{at::kInt, "i32"},
-    Column{at::kShort, "i16"},     Column{at::kChar, "i8"},          Column{at::kByte, "u8"},
-    Column{at::kBool, "bool"},     Column{at::kComplexFloat, "c64"}, Column{at::kComplexDouble, "c128"}};
+const std::vector<std::pair<at::ScalarType, std::string>>& grid_dtypes() {
+  static const std::vector<std::pair<at::ScalarType, std::string>> all = {
+      {at::kFloat, "f32"}, {at::kDouble, "f64"}, {at::kHalf, "f16"},         {at::kBFloat16, "bf16"},
+      {at::kLong, "i64"},  {at::kInt, "i32"},    {at::kShort, "i16"},        {at::kChar, "i8"},
+      {at::kByte, "u8"},   {at::kBool, "bool"},  {at::kComplexFloat, "c64"}, {at::kComplexDouble, "c128"}};
+  return all;
+}
 
 std::string dtype_of(const Step& step, const std::vector<at::Tensor>& values) {
   int first = -1;
@@ -25,12 +20,10 @@ std::string dtype_of(const Step& step, const std::vector<at::Tensor>& values) {
     if (first >= 0) break;
   }
   if (first >= 0)
-    for (const Column& c : kColumns)
-      if (c.dtype == values[static_cast<size_t>(first)].scalar_type()) return c.name;
+    for (const auto& [dtype, name] : grid_dtypes())
+      if (dtype == values[static_cast<size_t>(first)].scalar_type()) return name;
   return "none";
 }
-
-}  // namespace
 
 Coverage coverage(const std::vector<Program>& programs) {
   Coverage seen;
@@ -45,9 +38,22 @@ Coverage coverage(const std::vector<Program>& programs) {
   return seen;
 }
 
-void print_grid(const Coverage& seen, std::ostream& out) {
+namespace {
+
+// "op: eager refuses: text (f16, bool)", a line a reason.
+void print_holes(const Holes& holes, std::ostream& out) {
+  for (const auto& [op, dtypes] : holes) {
+    std::map<std::string, std::string> by_reason;
+    for (const auto& [dtype, reason] : dtypes) by_reason[reason] += (by_reason[reason].empty() ? "" : ", ") + dtype;
+    for (const auto& [reason, names] : by_reason) out << op << ": " << reason << " (" << names << ")\n";
+  }
+}
+
+}  // namespace
+
+void print_grid(const Coverage& seen, const Holes& holes, std::ostream& out) {
   std::vector<std::string> columns;
-  for (const Column& c : kColumns) columns.emplace_back(c.name);
+  for (const auto& [dtype, name] : grid_dtypes()) columns.push_back(name);
   columns.insert(columns.end(), {"none", "backward"});
   int cells = 0, steps = 0;
   out << std::left << std::setw(42) << "op" << std::right;
@@ -57,13 +63,17 @@ void print_grid(const Coverage& seen, std::ostream& out) {
     out << std::left << std::setw(42) << op << std::right;
     for (const auto& c : columns) {
       const auto found = counts.find(c);
-      out << std::setw(c == "backward" ? 9 : 5) << (found == counts.end() ? "." : std::to_string(found->second));
+      const bool explained = holes.contains(op) && holes.at(op).contains(c);
+      const std::string hole = explained ? "." : "-";
+      out << std::setw(c == "backward" ? 9 : 5) << (found == counts.end() ? hole : std::to_string(found->second));
       if (found == counts.end() || c == "backward") continue;
       ++cells;
       steps += found->second;
     }
     out << "\n";
   }
+  if (!holes.empty()) out << "\nwhy cells are empty\n";
+  print_holes(holes, out);
   out << seen.size() << " ops, " << cells << " pairs of op and dtype, " << steps << " steps\n";
 }
 

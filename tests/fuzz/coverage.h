@@ -12,7 +12,15 @@ namespace precast::fuzz {
 /// op -> dtype of its first tensor ("f32", ...) -> how many steps; "backward" counts steps of programs with backward.
 using Coverage = std::map<std::string, std::map<std::string, int>>;
 
+/// Why there is no program: op -> dtype -> reason.
+using Holes = std::map<std::string, std::map<std::string, std::string>>;
+
+const std::vector<std::pair<at::ScalarType, std::string>>& grid_dtypes();
+/// The name of the dtype of its first tensor; "none" without one.
+std::string dtype_of(const Step&, const std::vector<at::Tensor>& values);
+
 Coverage coverage(const std::vector<Program>&);
-void print_grid(const Coverage&, std::ostream&);
+/// A point is a cell without a program for a reason, which is printed below; a dash, one without a reason.
+void print_grid(const Coverage&, const Holes&, std::ostream&);
 
 }  // namespace precast::fuzz

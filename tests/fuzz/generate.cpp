@@ -1,12 +1,15 @@
 #include "generate.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 
 #include <array>
 
+#include "coverage.h"
 #include "inputs.h"
 #include "ops.h"
 #include "outcome.h"
+#include "targets.h"
 
 namespace precast::fuzz {
 namespace {
@@ -41,24 +44,26 @@ bool inputs_keep_requires_grad(const State& s) {
   return true;
 }
 
-// Ops whose gradient looks for zeros: the number of operations it takes depends on the values, so that such a call is
-// refused for others, and rightly.
+// Ops whose gradient looks for zeros or NaN, or selects by a mask: which operations it takes depends on the values, so
+// that such a call is refused for others, and rightly.
 bool gradient_depends_on_values(const Step& step, const State& s) {
-  constexpr std::array kOps = {"aten::prod", "aten::prod.dim_int", "aten::cumprod", "aten::cumprod_"};
+  if (step.op.starts_with("aten::masked_fill") && std::holds_alternative<Ref>(step.args[2]))
+    return s.at(std::get<Ref>(step.args[2])).requires_grad();
+  constexpr std::array kOps = {"aten::prod",     "aten::prod.dim_int", "aten::cumprod",
+                               "aten::cumprod_", "aten::max",          "aten::min"};
   if (std::find(kOps.begin(), kOps.end(), step.op) == kOps.end()) return false;
   return s.at(std::get<Ref>(step.args[0])).requires_grad();
 }
 
 bool writes_anything(const Step& step) { return writes(step) || !written(step).empty(); }
 
-// Tries one step; on success it is part of the program.
-void try_step(State& s, Theme theme) {
-  const Family& family = pick_family(s.random, theme);
+// Tries one step; on success it is part of the program. Else says what stood in the way.
+std::string try_step(State& s, const Family& family, const char* op) {
   s.allow_inexact = family.kind != Kind::discontinuous;
   const auto args = family.make(s);
-  if (!args) return;
-  Step step{s.random.choose(family.ops), *args, 0, family.kind == Kind::inexact};
-  if (gradient_depends_on_values(step, s)) return;
+  if (!args) return "the generator has no such operands for it";
+  Step step{op, *args, 0, family.kind == Kind::inexact};
+  if (gradient_depends_on_values(step, s)) return "its gradient depends on the values";
   bool inexact = step.inexact;
   for (const Ref r : operands(step)) inexact |= s.inexact[static_cast<size_t>(r.value)];
 
@@ -69,13 +74,20 @@ void try_step(State& s, Theme theme) {
   };
   try {
     run_step(step, s.values);
-  } catch (const std::exception&) {  // eager refuses it: not a program
-    return undo();
+  } catch (const c10::Error& e) {  // not a program
+    undo();
+    return "eager refuses: " + std::string(e.what_without_backtrace()).substr(0, 100);
+  } catch (const std::exception& e) {
+    undo();
+    return "eager refuses: " + std::string(e.what()).substr(0, 100);
   }
   bool fine = s.values.size() - before <= 8 && inputs_keep_requires_grad(s);
   for (size_t i = before; i < s.values.size(); ++i)
     fine &= s.values[i].defined() && s.values[i].numel() <= kMaxElements;
-  if (!fine) return undo();
+  if (!fine) {
+    undo();
+    return "its results are too large, or none";
+  }
   const auto has_last_bits = [](const at::Tensor& t) { return t.is_floating_point() || t.is_complex(); };
   for (size_t i = before; i < s.values.size(); ++i)
     s.inexact.push_back(inexact && (has_last_bits(s.values[i]) || family.kind != Kind::exact));
@@ -84,6 +96,11 @@ void try_step(State& s, Theme theme) {
       for (size_t i = 0; i < s.values.size(); ++i)
         if (shares_storage(s.values[i], s.at(r))) s.inexact[i] = true;
   s.program.steps.push_back(std::move(step));
+  return "";
+}
+void try_step(State& s, Theme theme) {
+  const Family& family = pick_family(s.random, theme);
+  try_step(s, family, s.random.choose(family.ops));
 }
 
 void choose_results(State& s) {
@@ -113,25 +130,70 @@ bool well_conditioned(const Program& p) {
   }
 }
 
+namespace {
+
+void begin(State& s, uint64_t seed, Theme theme, std::optional<at::ScalarType> dtype = {}) {
+  s.program.seed = seed;
+  s.program.inputs = random_inputs(s.random, theme, dtype);
+  s.values = make_inputs(s.program, Variant::capture);
+  s.inexact.assign(s.values.size(), false);
+}
+// Results and backward; whether the program says something.
+bool finish(State& s, size_t least_steps) {
+  choose_results(s);
+  if (s.program.steps.size() < least_steps || s.program.results.empty()) return false;
+  s.program.inexact = s.inexact;
+  s.program.backward = s.random.chance(0.6);
+  if (s.program.backward && !well_conditioned(s.program)) s.program.backward = false;
+  return well_conditioned(s.program);
+}
+
+std::string name_of(at::ScalarType dtype) {
+  for (const auto& [d, name] : grid_dtypes())
+    if (d == dtype) return name;
+  return "";
+}
+
+// The op on the dtype first, then a step or two on what it gives.
+Program generate_for(const Target& target, uint64_t seed) {
+  std::string why;
+  for (uint64_t attempt = 0; attempt < 60; ++attempt) {
+    State s{Random(seed * 1000 + attempt), {}, {}, {}};
+    begin(s, seed, target.family->theme, target.dtype);
+    std::string fault;
+    for (int tries = 0; tries < 3 && s.program.steps.empty(); ++tries) fault = try_step(s, *target.family, target.op);
+    if (s.program.steps.empty()) {
+      if (why.empty() || fault.starts_with("eager refuses")) why = fault;  // the reason that says most
+      continue;
+    }
+    if (dtype_of(s.program.steps[0], make_inputs(s.program, Variant::capture)) != name_of(target.dtype)) {
+      why = "the generator gives it other dtypes";
+      continue;
+    }
+    for (int64_t more = s.random.integer(0, 2); more > 0; --more) try_step(s, Theme::none);
+    if (finish(s, 1)) return s.program;
+    why = "noise in its last bits changes all of what follows";
+  }
+  Program none;
+  none.seed = seed;
+  none.why_not = why;
+  return none;
+}
+
+}  // namespace
+
 Program generate(uint64_t seed) {
+  if (seed >= kFirstTarget) return generate_for(targets().at(seed - kFirstTarget), seed);
   for (uint64_t attempt = 0;; ++attempt) {
     State s{Random(seed * 1000 + attempt), {}, {}, {}};
-    s.program.seed = seed;
     const Theme theme = s.random.choose({Theme::none, Theme::none, Theme::none, Theme::none, Theme::none, Theme::none,
                                          Theme::matrix, Theme::batched, Theme::image, Theme::attention, Theme::rows,
                                          Theme::table, Theme::table, Theme::cell});
-    s.program.inputs = random_inputs(s.random, theme);
-    s.values = make_inputs(s.program, Variant::capture);
-    s.inexact.assign(s.values.size(), false);
+    begin(s, seed, theme);
     const int64_t wanted = s.random.integer(3, 9);
     for (int tries = 0; tries < 100 && static_cast<int64_t>(s.program.steps.size()) < wanted; ++tries)
       try_step(s, s.random.chance(0.4) ? theme : Theme::none);
-    choose_results(s);
-    if (s.program.steps.size() < 2 || s.program.results.empty()) continue;
-    s.program.inexact = s.inexact;
-    s.program.backward = s.random.chance(0.6);
-    if (s.program.backward && !well_conditioned(s.program)) s.program.backward = false;
-    if (well_conditioned(s.program)) return s.program;
+    if (finish(s, 2)) return s.program;
   }
 }
 

@@ -4,7 +4,8 @@
 
 namespace precast::fuzz {
 
-/// The same seed gives the same program, whatever was generated before.
+/// The same number gives the same program, whatever was generated before. Numbers from kFirstTarget (targets.h) on are
+/// for one op and dtype each; where there is none, the program has no steps and says why.
 Program generate(uint64_t seed);
 
 /// Whether comparing says something: the program runs on the values of the capture and twice on others, and noise on

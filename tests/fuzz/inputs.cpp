@@ -20,12 +20,13 @@ int64_t volume(const Sizes& sizes) {
 
 class Maker {
  public:
-  explicit Maker(Random& random) : random_(random) {
+  Maker(Random& random, std::optional<at::ScalarType> dtype) : random_(random), forced_(dtype) {
     // Few sizes a program, so that shapes often fit; lengths around the width of vectors, seldom a long one.
     for (int i = 0; i < 3; ++i) pool_.push_back(random.choose({1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33}));
     if (random.chance(0.08)) pool_[0] = 0;
     if (random.chance(0.08)) pool_[1] = random.choose({100, 257, 513, 1000, 4097, 8000});
     palette_ = {random.choose(kDtypes), random.choose(kDtypes), at::kFloat};
+    if (forced_) palette_ = {*forced_};
   }
 
   void several() {
@@ -140,7 +141,7 @@ class Maker {
   }
 
   void add(at::ScalarType dtype, Sizes sizes) {
-    Input in{dtype, std::move(sizes)};
+    Input in{forced_.value_or(dtype), std::move(sizes)};
     const size_t rank = in.sizes.size();
     if (rank > 1 && random_.chance(0.2)) in.layout = Layout::transposed;
     if (rank > 0 && random_.chance(0.1)) in.layout = Layout::sliced;
@@ -155,14 +156,15 @@ class Maker {
   }
 
   Random& random_;
+  std::optional<at::ScalarType> forced_;
   Sizes pool_;
   std::vector<at::ScalarType> palette_;
 };
 
 }  // namespace
 
-std::vector<Input> random_inputs(Random& random, Theme theme) {
-  Maker maker(random);
+std::vector<Input> random_inputs(Random& random, Theme theme, std::optional<at::ScalarType> dtype) {
+  Maker maker(random, dtype);
   maker.themed(theme);
   if (theme == Theme::none || random.chance(0.3)) maker.several();
   if (random.chance(theme == Theme::table ? 0.1 : 0.4)) maker.some_index();

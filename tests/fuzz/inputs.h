@@ -6,7 +6,7 @@
 
 namespace precast::fuzz {
 
-/// Inputs that fit each other often; those of `theme` fit its ops.
-std::vector<Input> random_inputs(Random&, Theme);
+/// Inputs that fit each other often; those of `theme` fit its ops. All but indices and masks have `dtype`, if given.
+std::vector<Input> random_inputs(Random&, Theme, std::optional<at::ScalarType> dtype = {});
 
 }  // namespace precast::fuzz

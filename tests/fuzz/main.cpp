@@ -1,6 +1,7 @@
 // precast_fuzz: random programs, judged by plain eager. `make fuzz` runs it until it is stopped.
 //
 //   precast_fuzz --programs 500            that many programs, then a grid of what they covered
+//   precast_fuzz --programs 500 --grid     then a program for each op and dtype that is still missing
 //   precast_fuzz --forever                 until stopped (Ctrl-C)
 //   precast_fuzz --replay 1234:1101:01:b   one program, with its text and what differs
 //
@@ -24,6 +25,7 @@
 #include "coverage.h"
 #include "generate.h"
 #include "reduce.h"
+#include "targets.h"
 
 namespace {
 
@@ -43,6 +45,7 @@ struct Options {
   int programs = 500;  // -1: until stopped
   int batch = 50;
   uint64_t seed = 1;
+  bool grid = false;
   std::string replay, dir;
   std::string worker, report;  // of a worker
   Setup setup;
@@ -55,6 +58,12 @@ struct Quiet : c10::WarningHandler {  // degenerate programs are warned about, a
   void process(const c10::Warning&) override {}
 };
 
+std::string in_a_line(std::string text) {
+  for (char& c : text)
+    if (c == '\n' || c == '\t') c = ' ';
+  return text;
+}
+
 int work(const Options& o) {
   Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
@@ -62,15 +71,16 @@ int work(const Options& o) {
   for (const std::string& name : o.names) programs.push_back(parse_program(name));
   std::ofstream out(o.report, std::ios::app);
   const Report report = [&](const Failure& f) {
-    std::string what = f.what.substr(0, 600);
-    for (char& c : what)
-      if (c == '\n' || c == '\t') c = ' ';
-    out << "fail\t" << f.program << "\t" << f.stage << "\t" << what << std::endl;
+    out << "fail\t" << f.program << "\t" << f.stage << "\t" << in_a_line(f.what.substr(0, 600)) << std::endl;
   };
   if (o.worker == "save") {
     for (const auto& [op, counts] : coverage(programs))
       for (const auto& [dtype, n] : counts) out << "cover\t" << op << "\t" << dtype << "\t" << n << std::endl;
     save_batch(programs, o.dir, {o.setup.isa}, report);
+  } else if (o.worker == "plan") {  // which targets have a program
+    for (size_t i = 0; i < programs.size(); ++i)
+      out << (programs[i].steps.empty() ? "hole\t" : "possible\t") << o.names[i] << "\t"
+          << in_a_line(programs[i].why_not) << std::endl;
   } else if (o.worker == "load") {
     load_batch(programs, o.dir, o.setup.recompile, report);
   } else {
@@ -116,24 +126,53 @@ class Driver {
   int run() {
     const auto begin = std::chrono::steady_clock::now();
     uint64_t seed = options_.seed;
-    for (int done = 0, n_batch = 0; !stopped && (options_.programs < 0 || done < options_.programs); ++n_batch) {
+    for (int done = 0; !stopped && (options_.programs < 0 || done < options_.programs);) {
       std::vector<std::string> names;
       for (int i = 0; i < options_.batch && (options_.programs < 0 || done < options_.programs); ++i, ++done)
         names.push_back(std::to_string(seed++));
-      const auto started = std::chrono::steady_clock::now();
-      const int before = failed_;
-      handle(names, {n_batch % 5 == 1 ? "baseline" : "native", n_batch % 5 == 0, n_batch % 5 == 2 ? 3 : 1}, true);
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
-      std::printf("programs %s to %s: %s (%.1f s)\n", names.front().c_str(), names.back().c_str(),
-                  failed_ == before ? "ok" : (std::to_string(failed_ - before) + " failed").c_str(), took.count());
-      std::fflush(stdout);
+      run_batch(names);
     }
+    if (options_.grid && !stopped) fill_grid();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     std::cout << "\n";
-    print_grid(coverage_, std::cout);
-    std::printf("%llu programs in %.0f s: %d failed\n", static_cast<unsigned long long>(seed - options_.seed),
-                took.count(), failed_);
+    print_grid(coverage_, holes_, std::cout);
+    std::printf("%d programs in %.0f s: %d failed\n", programs_, took.count(), failed_);
     return failed_ ? 1 : 0;
+  }
+
+  void run_batch(const std::vector<std::string>& names) {
+    const auto started = std::chrono::steady_clock::now();
+    const int before = failed_, n = batches_++;
+    handle(names, {n % 5 == 1 ? "baseline" : "native", n % 5 == 0, n % 5 == 2 ? 3 : 1}, true);
+    programs_ += static_cast<int>(names.size());
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
+    std::printf("programs %s to %s: %s (%.1f s)\n", names.front().c_str(), names.back().c_str(),
+                failed_ == before ? "ok" : (std::to_string(failed_ - before) + " failed").c_str(), took.count());
+    std::fflush(stdout);
+  }
+
+  // A program for each cell that no random one has filled.
+  void fill_grid() {
+    std::vector<std::string> missing, possible;
+    for (size_t i = 0; i < targets().size(); ++i)
+      if (!coverage_[targets()[i].op].contains(dtype_name(i))) missing.push_back(std::to_string(kFirstTarget + i));
+    fs::remove_all(options_.dir);
+    fs::create_directories(options_.dir);
+    if (run_worker("plan", missing, {}) != 0)
+      throw std::runtime_error("the process that plans the grid failed: " + last_line(options_.dir + "/errors"));
+    std::ifstream in(options_.dir + "/report");
+    for (std::string kind, name, why;
+         std::getline(in, kind, '\t') && std::getline(in, name, '\t') && std::getline(in, why);) {
+      const size_t i = std::stoull(name) - kFirstTarget;
+      if (kind == "possible")
+        possible.push_back(name);
+      else
+        holes_[targets()[i].op][dtype_name(i)] = why;
+    }
+    const auto batch = static_cast<size_t>(2 * options_.batch);  // of small programs
+    for (size_t at = 0; !stopped && at < possible.size(); at += batch)
+      run_batch({possible.begin() + static_cast<std::ptrdiff_t>(at),
+                 possible.begin() + static_cast<std::ptrdiff_t>(std::min(possible.size(), at + batch))});
   }
 
   std::vector<Failure> judge(const std::vector<std::string>& names, const Setup& setup, bool count = false) {
@@ -230,9 +269,12 @@ class Driver {
     }
   }
 
+  static std::string dtype_name(size_t target) { return grid_dtypes()[target % grid_dtypes().size()].second; }
+
   Options options_;
   Coverage coverage_;
-  int failed_ = 0;
+  Holes holes_;
+  int failed_ = 0, programs_ = 0, batches_ = 0;
 };
 
 int replay(const Options& o) {
@@ -257,6 +299,8 @@ Options parse(int argc, char** argv) {
       o.programs = std::stoi(value());
     else if (flag == "--forever")
       o.programs = -1;
+    else if (flag == "--grid")
+      o.grid = true;
     else if (flag == "--batch")
       o.batch = std::stoi(value());
     else if (flag == "--seed")
@@ -276,7 +320,7 @@ Options parse(int argc, char** argv) {
     else if (flag.starts_with("-"))
       throw std::invalid_argument(
           "unknown option " + flag +
-          "; there are --programs N, --forever, --batch N, --seed N, --replay PROGRAM, --dir DIR");
+          "; there are --programs N, --grid, --forever, --batch N, --seed N, --replay PROGRAM, --dir DIR");
     else
       o.names.push_back(flag);
   }

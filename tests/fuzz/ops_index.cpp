@@ -83,7 +83,9 @@ Args put(State& s) {
   if (at.value < 0) return {};
   const Ref source = same_dtype(s, a, [&](const at::Tensor& t) { return t.numel() == s.at(at).numel(); });
   if (source.value < 0) return {};
-  return {{a, at, source, s.random.chance(0.5)}};
+  // Which of two values for one place stays is undefined; eager goes by what lies contiguous.
+  const bool in_order = s.at(a).is_contiguous() && s.at(at).is_contiguous() && s.at(source).is_contiguous();
+  return {{a, at, source, !in_order || s.random.chance(0.5)}};
 }
 template <bool in_place>
 Args scatter(State& s) {

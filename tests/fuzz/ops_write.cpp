@@ -53,7 +53,8 @@ Args add_product(State& s) {
   const Ref b = same_dtype(s, a, [&](const at::Tensor& t) { return t.dim() == 2 && t.size(0) == s.at(a).size(1); });
   if (b.value < 0) return {};
   const Ref to = same_dtype(s, a, [&](const at::Tensor& t) {
-    return writable(t) && t.dim() == 2 && t.size(0) == s.at(a).size(0) && t.size(1) == s.at(b).size(1);
+    return writable(t) && t.dim() == 2 && t.size(0) == s.at(a).size(0) && t.size(1) == s.at(b).size(1) &&
+           !t.is_alias_of(s.at(a)) && !t.is_alias_of(s.at(b));  // eager would read what it has written
   });
   if (to.value < 0) return {};
   return {{to, a, b}};
@@ -63,7 +64,10 @@ Args add_product(State& s) {
 Ref own_value(State& s, int64_t at_least) {
   const auto n = s.program.inputs.size();
   const Ref a = s.pick([&](const at::Tensor& t) { return t.dim() >= at_least; });
-  return a.value < static_cast<int>(n) || (s.at(a).requires_grad() && s.at(a).is_leaf()) ? Ref{} : a;
+  if (a.value < static_cast<int>(n) || (s.at(a).requires_grad() && s.at(a).is_leaf())) return {};
+  for (size_t i = 0; i < n; ++i)  // to() and the like may give the input itself
+    if (s.values[i].is_same(s.at(a))) return {};
+  return a;
 }
 Args own(State& s) {
   const Ref a = own_value(s, 0);

@@ -293,7 +293,8 @@ at::Tensor convolution(const Step& step, at::Tensor x, at::Tensor w, const at::T
 
 // Where NaN and infinities are, what eager gives depends on the way it takes; means beside variances, for one, are
 // running formulas.
-void take_the_other_way(const Step& step, std::vector<at::Tensor>& values) {
+void take_the_other_way(const Step& step, std::vector<at::Tensor>& values, bool backward) {
+  const auto finite = [](const at::Tensor& t) { return t.isfinite().all().item<bool>(); };
   const auto value = [&](size_t arg) {
     const Ref r = std::get<Ref>(step.args[arg]);
     return r.value < 0 ? at::Tensor() : values[static_cast<size_t>(r.value)];
@@ -304,11 +305,15 @@ void take_the_other_way(const Step& step, std::vector<at::Tensor>& values) {
   else if (step.op == "aten::scaled_dot_product_attention")
     other = attention(value(0), value(1), value(2), value(3), std::get<bool>(step.args[5]));
   else if (step.op.starts_with("aten::conv"))
-    other = convolution(step, value(0), value(1), value(2)).reshape(values.back().sizes());
+    // At a border, infinity times zero, or no product; the gradient's way is another one yet.
+    other = backward && !(finite(value(0)) && finite(value(1)))
+                ? at::zeros_like(values.back())
+                : convolution(step, value(0), value(1), value(2)).reshape(values.back().sizes());
   else if (step.op.starts_with("aten::gelu"))  // of an infinity: NaN with AVX-512, an infinity without
     other = at::nan_to_num(values.back(), 0.0, INFINITY, -INFINITY);
+  else if (step.op.ends_with("shrink"))  // the gradient at NaN: 0 in a vector, passed on in a tail
+    other = at::nan_to_num(values.back(), 0.0, INFINITY, -INFINITY);
   if (!other.defined()) return;
-  const auto finite = [](const at::Tensor& t) { return t.isfinite().all().item<bool>(); };
   if (!finite(other) || !finite(values.back())) values.back() = other;
 }
 
@@ -326,7 +331,7 @@ std::vector<at::Tensor> run_steps(const Program& p, std::vector<at::Tensor> valu
     run_step(step, values);
     if (swaps) std::swap(values[swap.input], swapped);
     if (!step.inexact || noise.epsilons == 0) continue;
-    take_the_other_way(step, values);
+    take_the_other_way(step, values, p.backward);
     for (size_t i = before; i < values.size(); ++i)
       if (has_last_bits(values[i]) && !values[i].is_view())
         values[i] = shaken(values[i], noise.epsilons, random.integer(0, 1000));

@@ -52,6 +52,7 @@ struct Program {
   bool backward = false;      // of the sum of the floating point results
   std::vector<bool> inexact;  // per value: eager's last bits are not the only right ones
   uint64_t seed = 0;
+  std::string why_not;  // there are no steps: what stood in the way
 };
 
 /// The program's inputs as fresh tensors; parameters require grad when they can.
