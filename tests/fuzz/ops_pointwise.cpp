@@ -228,7 +228,7 @@ std::vector<Family> pointwise_families() {
       {"three", Kind::inexact, 1, {"aten::lerp.Tensor"}, three<floating>},
       {"product and value", Kind::inexact, 1, {"aten::addcmul", "aten::addcdiv"}, product_and_value},
       {"between", Kind::inexact, 1, {"aten::lerp.Scalar"}, lerp_number},
-      {"shrink", Kind::exact, 1, {"aten::hardshrink", "aten::softshrink", "aten::leaky_relu"}, shrink},
+      {"shrink", Kind::inexact, 1, {"aten::hardshrink", "aten::softshrink", "aten::leaky_relu"}, shrink},
       {"threshold", Kind::exact, 1, {"aten::threshold"}, threshold},
       {"elu", Kind::inexact, 1, {"aten::elu"}, elu},
       {"softplus", Kind::inexact, 1, {"aten::softplus"}, softplus},

@@ -312,7 +312,7 @@ void take_the_other_way(const Step& step, std::vector<at::Tensor>& values, bool 
   else if (step.op.starts_with("aten::gelu"))  // of an infinity: NaN with AVX-512, an infinity without
     other = at::nan_to_num(values.back(), 0.0, INFINITY, -INFINITY);
   else if (step.op.ends_with("shrink"))  // the gradient at NaN: 0 in a vector, passed on in a tail
-    other = at::nan_to_num(values.back(), 0.0, INFINITY, -INFINITY);
+    other = finite(value(0)) ? at::Tensor() : at::full_like(values.back(), NAN);
   if (!other.defined()) return;
   if (!finite(other) || !finite(values.back())) values.back() = other;
 }
