@@ -307,12 +307,12 @@ void take_the_other_way(const Step& step, std::vector<at::Tensor>& values, bool 
   else if (step.op.starts_with("aten::conv"))
     // At a border, infinity times zero, or no product; the gradient's way is another one yet.
     other = backward && !(finite(value(0)) && finite(value(1)))
-                ? at::zeros_like(values.back())
+                ? values.back().nan_to_num(0, 0, 0)
                 : convolution(step, value(0), value(1), value(2)).reshape(values.back().sizes());
   else if (step.op.starts_with("aten::gelu"))  // of an infinity: NaN with AVX-512, an infinity without
     other = at::nan_to_num(values.back(), 0.0, INFINITY, -INFINITY);
   else if (step.op.ends_with("shrink"))  // the gradient at NaN: 0 in a vector, passed on in a tail
-    other = finite(value(0)) ? at::Tensor() : at::full_like(values.back(), NAN);
+    other = finite(value(0)) ? at::Tensor() : values.back() * NAN;
   if (!other.defined()) return;
   if (!finite(other) || !finite(values.back())) values.back() = other;
 }
