@@ -141,7 +141,8 @@ ExprId Lowering::element(ir::ValueId v, const Indices& index) {
   }
   const auto d = definitions_.find(v);
   if (buffer_of_[static_cast<size_t>(v)] < 0 && d != definitions_.end()) {
-    const bool repeated = volume_ >= 4 * std::max<int64_t>(type(v).numel(), 1) && d->second.cost > 12;
+    const bool dear = d->second.cost > 12 || (d->second.turns && !packs_);
+    const bool repeated = dear && volume_ >= 4 * std::max<int64_t>(type(v).numel(), 1);
     if (!repeated) return d->second.element(index);
   }
   return exprs().load(store(v), type(v).dtype, linearize(index, type(v).strides));
@@ -231,9 +232,11 @@ int Lowering::add_step(Step step, const std::vector<int64_t>& sizes, const std::
   }
   if (loops::volume(step.space, exprs()) == 0) return -1;
   const int64_t outer_volume = std::exchange(volume_, volume);
+  const bool outer_packs = std::exchange(packs_, step.kind == Step::Kind::matmul);
   const auto outer_split = std::exchange(split_, std::nullopt);
   refine(index, step.space, step.reduced, [&] { prepare(step, index); });
   volume_ = outer_volume;
+  packs_ = outer_packs;
   split_ = outer_split;
   program_.steps.push_back(std::move(step));
   return static_cast<int>(program_.steps.size()) - 1;
@@ -256,6 +259,19 @@ bool Lowering::widens(ExprId e) const {
   return from.kind == Expr::Kind::load && ir::itemsize(from.dtype) < ir::itemsize(program_.exprs[e].dtype);
 }
 
+namespace {
+
+/// The variable that walks from an element of t to the next one in memory; -1 if there is none.
+Atom fastest(const Indices& index, const ir::Type& t) {
+  for (size_t d = 0; d < t.sizes.size(); ++d)
+    if (t.sizes[d] != 1 && t.strides[d] == 1)
+      for (const auto& [atom, coefficient] : index[d].terms)
+        if (atom >= 0 && coefficient == 1) return atom;
+  return -1;
+}
+
+}  // namespace
+
 void Lowering::define(ir::ValueId v, std::string what, Element f) {
   const ir::Type& t = type(v);
   // Look at the whole expression once, as it would stand in a kernel.
@@ -273,16 +289,18 @@ void Lowering::define(ir::ValueId v, std::string what, Element f) {
   split_ = outer_split;
   double cost = 0;
   int loads = 0;
-  bool from_inputs = true;
+  bool from_inputs = true, turns = false;
+  const Atom fast = fastest(index, t);
   if (body >= 0)
     exprs().visit(body, [&](ExprId e) {
       const Expr& x = exprs()[e];
       cost += operation_cost(x);
       if (x.kind != Expr::Kind::load) return;
       ++loads;
+      turns |= fast >= 0 && x.at.coefficient(fast) > 1;
       from_inputs &= program_.buffers[static_cast<size_t>(x.buffer)].place == Buffer::Place::input;
     });
-  definitions_[v] = {std::move(what), std::move(f), cost};
+  definitions_[v] = {std::move(what), std::move(f), cost, turns};
   const bool inline_it = uses_[static_cast<size_t>(v)] <= 1
                              ? cost <= 200 && loads <= 12
                              : (loads == 0 && cost <= 12) || (loads == 1 && from_inputs && cost <= 2) || widens(body);

@@ -78,6 +78,7 @@ class Lowering {
     std::string what;
     Element element;
     double cost = 0;
+    bool turns = false;  // neighbours lie apart in what it reads
   };
   struct Split {
     Atom variable;
@@ -105,6 +106,7 @@ class Lowering {
   std::map<ir::ValueId, Definition> definitions_;
   std::optional<Split> split_;
   int64_t volume_ = 0;  // points of the step being built
+  bool packs_ = false;  // and it copies its operands anyway
   int host_slots_ = 0, last_host_ = -1;
 };
 

@@ -366,3 +366,24 @@ TEST_CASE("a window is written in place where nobody reads the original any more
   CHECK(batch.emitted(i).arena_bytes <= 64 * 64 * 4 + 4096);  // one more copy: %7 reads what %8 writes
   check({{"scatters", text, 1e-5, 1e-3}});
 }
+
+TEST_CASE("what lies the other way round in memory is turned once, where it is read again and again") {
+  const std::string filter_a_channel = R"(graph(%0: f32[2,6,6,16], %1: f32[16,1,3,3]) {
+    %2: f32[2,4,4,3,3,16]{576,96,16,96,16,1} = prim::view(base=%0, offset=0)
+    %3: f32[3,3,16]{3,1,9} = prim::view(base=%1, offset=0)
+    %4: f32[3,3,16] = aten::clone(self=%3, memory_format=0)
+    %5: f32[2,4,4,3,3,16] = aten::mul.Tensor(self=%2, other=%4)
+    %6: f32[2,4,4,16] = aten::sum.dim_IntList(self=%5, dim=[3, 4], keepdim=false, dtype=None)
+    return (%6)
+  })";
+  const std::string once = R"(graph(%0: f32[40,16], %1: f32[16,40]) {
+    %2: f32[40,16]{1,40} = prim::view(base=%1, offset=0)
+    %3: f32[40,16] = aten::clone(self=%2, memory_format=0)
+    %4: f32[40,16] = aten::mul.Tensor(self=%0, other=%3)
+    return (%4)
+  })";
+  compiled::Batch batch;
+  CHECK(batch.emitted(batch.add(filter_a_channel)).kernels.size() == 2);
+  CHECK(batch.emitted(batch.add(once)).kernels.size() == 1);
+  check({{"filter", filter_a_channel}, {"once", once}});
+}

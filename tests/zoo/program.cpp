@@ -73,10 +73,12 @@ bool print_row(const Task& task, const fs::path& folder) {
   int64_t parameters = 0;
   for (const auto& p : module.parameters()) parameters += p.numel();
 
+  std::vector<std::string> environment;  // one thread measures better where others work too
+  if (const char* threads = std::getenv("OMP_NUM_THREADS")) environment = {std::string("OMP_NUM_THREADS=") + threads};
   const demo::Finished child =
       demo::run_process({demo::program_folder() / "precast_zoo", "judge", name, task.training ? "train" : "call",
                          paths.artifact_path, paths.cache_path},
-                        {}, "/");
+                        environment, "/");
   const Json line = Json::parse(child.out, nullptr, /*allow_exceptions=*/false);
   if (child.code != 0 || !line.is_object()) throw std::runtime_error(child.err);
   const double eager_us = line.at("eager_us"), call_us = line.at("call_us");
