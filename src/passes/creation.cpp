@@ -1,4 +1,4 @@
-// Values that depend on no tensor's contents. Their dtype and layout are the recorded ones.
+// Values that depend on no tensor's contents, and the places of a grid. Their dtype and layout are the recorded ones.
 #include "passes/rules.h"
 
 namespace precast::passes {
@@ -32,25 +32,47 @@ void arange(Op& op) {
 
 // From both ends, as eager counts: the first half from `start`, the second from `end`.
 template <class T>
-void linspace_of(Op& op, Dtype dtype) {
-  const int64_t steps = op.integer("steps"), half = steps / 2;
-  const T start = static_cast<T>(op.real("start")), end = static_cast<T>(op.real("end"));
-  if (steps < 2) return op.result(0, filled(op, double(start)));
+Val evenly(Builder& b, double first, double last, int64_t steps, Dtype dtype) {
+  const T start = static_cast<T>(first), end = static_cast<T>(last);
+  if (steps < 2) return b.full({steps}, double(start), dtype);
   const double step = static_cast<T>((end - start) / static_cast<T>(steps - 1));
-  Val i = op.b.arange(steps);
+  Val i = b.arange(steps);
   Val rising = cast(i, dtype) * step + double(start);
   Val falling = double(end) - cast(Number(steps - 1) - i, dtype) * step;
-  op.result(0, where(lt(i, half), rising, falling));
+  return where(lt(i, steps / 2), rising, falling);
+}
+Val evenly(Builder& b, double first, double last, int64_t steps, Dtype dtype) {
+  if (dtype == Dtype::f32) return evenly<float>(b, first, last, steps, dtype);
+  if (dtype == Dtype::f64) return evenly<double>(b, first, last, steps, dtype);
+  decline("not of f32 or f64");
 }
 void linspace(Op& op) {
   if (!op.wants(0)) decline("the result has no recorded type");
-  const Dtype dtype = op.wanted(0).dtype;
-  if (dtype == Dtype::f32)
-    linspace_of<float>(op, dtype);
-  else if (dtype == Dtype::f64)
-    linspace_of<double>(op, dtype);
-  else
-    decline("not of f32 or f64");
+  op.result(0, evenly(op.b, op.real("start"), op.real("end"), op.integer("steps"), op.wanted(0).dtype));
+}
+
+// Where an affine map, [N, rank, rank + 1], takes the places of an image from -1 to 1: [N, sizes..., rank].
+void affine_grid(Op& op) {
+  Val theta = op.val("theta");
+  const Dims size = op.ints("size");
+  const auto rank = static_cast<int64_t>(size.size()) - 2;
+  if (theta.sizes() != Dims{size[0], rank, rank + 1}) decline("not a map of this many dims");
+  const auto column = [&](int64_t c) {  // [N, 1..., rank]
+    Dims sizes(static_cast<size_t>(rank) + 2, 1);
+    sizes.front() = size[0], sizes.back() = rank;
+    return reshape(contiguous(select(theta, 2, c)), sizes);
+  };
+  Val grid;
+  for (int64_t d = 0; d < rank; ++d) {  // x is the last dim
+    const int64_t n = size[static_cast<size_t>(rank + 1 - d)];
+    Val at = n > 1 ? evenly(op.b, -1, 1, n, theta.dtype()) : op.b.full({n}, 0, theta.dtype());
+    if (!op.flag("align_corners") && n > 1) at = at * double(n - 1) / double(n);
+    Dims sizes(static_cast<size_t>(rank) + 2, 1);
+    sizes[static_cast<size_t>(rank - d)] = n;
+    Val part = reshape(at, sizes) * column(d);
+    grid = grid ? grid + part : part;
+  }
+  op.result(0, grid + column(rank));
 }
 
 void eye(Op& op) {
@@ -81,6 +103,7 @@ constexpr Row kRows[] = {
     {"aten::arange.start", arange},
     {"aten::arange.start_step", arange},
     {"aten::linspace", linspace},
+    {"aten::affine_grid_generator", affine_grid},
     {"aten::eye", eye},
     {"aten::eye.m", eye},
 };
