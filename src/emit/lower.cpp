@@ -394,7 +394,9 @@ class Lower {
     if (x < 0) digits[d++] = '-';
     while (d > 0 && n < 199) text[n++] = digits[--d];
   };
-  if (f.dim < 0) {
+  if (f.dim == -2) {
+    put(f.op);
+  } else if (f.dim < 0) {
     put("integer division or modulo by zero");
   } else {
     put(f.op), put(": index "), put_number(f.index), put(" is out of bounds for dimension "), put_number(f.dim);

@@ -40,6 +40,14 @@ const RoutinePiece kRoutinePieces[] = {
         {"lstm", "lstm_backward"},
 #include "emit/preamble/rnn.inc"
     },
+    {
+        {"sort_rows", "top_rows", "kth_rows", "median_rows", "mode_rows", "cumulative_rows"},
+#include "emit/preamble/order.inc"
+    },
+    {
+        {"search_rows", "logcumsumexp_rows"},
+#include "emit/preamble/search.inc"
+    },
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ const Rules& rules() {
     add_matrix_rules(r);
     add_attention_rules(r);
     add_recurrent_rules(r);
+    add_order_rules(r);
     add_index_rules(r);
     add_shape_rules(r);
     return r;
@@ -358,6 +359,15 @@ HostOperand Lowering::rows(ir::ValueId v, std::vector<int64_t>& strides) {
   strides = dense.strides;
   const BufferId copy = new_buffer(dense);
   map(copy, "copy", dense.sizes, dense.strides, 0, t.dtype, [&](const Indices& i) { return element(v, i); });
+  return {copy, 0};
+}
+
+HostOperand Lowering::dense(ir::ValueId v) {
+  const ir::Type t = type(v);
+  if (t.is_contiguous()) return operand(v);
+  const ir::Type whole = ir::contiguous(t.dtype, t.sizes);
+  const BufferId copy = new_buffer(whole);
+  map(copy, "copy", whole.sizes, whole.strides, 0, t.dtype, [&](const Indices& i) { return element(v, i); });
   return {copy, 0};
 }
 

@@ -59,6 +59,8 @@ class Lowering {
   void add_routine(std::string what, Routine, std::vector<HostOperand> reads, std::vector<BufferId> writes);
   /// v with unit stride along its last dim, copied where it has not; `strides` are those of the others.
   HostOperand rows(ir::ValueId v, std::vector<int64_t>& strides);
+  /// v contiguous, copied where it is not.
+  HostOperand dense(ir::ValueId v);
   std::vector<int> writers(BufferId) const;
   Step& step(int i) { return program_.steps[static_cast<size_t>(i)]; }
 
@@ -121,6 +123,7 @@ void add_reduction_rules(Rules&);
 void add_matrix_rules(Rules&);
 void add_attention_rules(Rules&);
 void add_recurrent_rules(Rules&);
+void add_order_rules(Rules&);
 void add_index_rules(Rules&);
 void add_shape_rules(Rules&);
 

@@ -249,6 +249,22 @@ bool embedding_backward(Lowering& l, const ir::Node& n) {
   return true;
 }
 
+/// dep_token, once the condition holds: a failure is reported as that of an index, but for the text.
+bool assertion(Lowering& l, const ir::Node& n) {
+  constexpr int kNoDim = -2;
+  const ir::ValueId condition = tensor(n, "self"), passed = tensor(n, "dep_token"), out = result(n);
+  const Dtype dtype = l.type(out).dtype;
+  if (l.type(condition).dtype != Dtype::b8 || l.type(condition).dim() != 0) return l.refuse("the condition is not a bool");
+  l.define(out, "assert", [&l, &n, condition, passed, dtype](const Indices& at) {
+    Exprs& ex = l.exprs();
+    const ExprId fails = ex.cast(Dtype::i64, ex.call("bitwise_not", Dtype::b8, {l.element(condition, {})}));
+    const ExprId zero = ex.constant(Dtype::i64, int64_t{0});
+    const ExprId fine = ex.checked(std::get<std::string>(*n.find("assert_msg")), kNoDim, 1, false, fails);
+    return ex.select(ex.call("eq", Dtype::b8, {fine, zero}), l.element(passed, at), ex.constant(dtype, int64_t{0}));
+  });
+  return true;
+}
+
 }  // namespace
 
 void add_index_rules(Rules& rules) {
@@ -260,6 +276,7 @@ void add_index_rules(Rules& rules) {
   for (const ScatterRow& r : kScatters) rules[r.op] = scatter;
   rules["aten::index_add"] = index_add;
   rules["aten::embedding_dense_backward"] = embedding_backward;
+  rules["aten::_functional_assert_async.msg"] = assertion;
 }
 
 }  // namespace precast::loops

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "passes/complex.h"
 #include "passes/passes.h"
-#include "passes/rules.h"
 #include "util/errors.h"
 
 namespace precast::passes {
@@ -24,22 +24,23 @@ std::string in_place_twin(const std::string& op) {
 }
 
 // "aten::add.out" -> "aten::add.Tensor": the overload that differs in `out` alone.
-Rule out_twin(const std::string& op) {
+Rule out_twin(const std::string& op, Rule find(std::string_view)) {
   size_t dot = op.find('.');
   if (dot == op.npos) return nullptr;
   std::string base = op.substr(0, dot), overload = op.substr(dot + 1);
-  if (overload == "IntList_out") return find_rule(base + ".dim_IntList");
-  if (overload.ends_with("_out")) return find_rule(base + "." + overload.substr(0, overload.size() - 4));
-  if (overload == "out_mode") return find_rule(base + ".Tensor_mode");
+  if (overload == "IntList_out") return find(base + ".dim_IntList");
+  if (overload.ends_with("_out")) return find(base + "." + overload.substr(0, overload.size() - 4));
+  if (overload == "out_mode") return find(base + ".Tensor_mode");
   if (overload != "out") return nullptr;
-  Rule plain = find_rule(base);
-  return plain ? plain : find_rule(base + ".Tensor");
+  Rule plain = find(base);
+  return plain ? plain : find(base + ".Tensor");
 }
 
 bool is_lowered(const Type& t) {
   using D = ir::Dtype;
-  return (ir::is_float(t.dtype) || t.dtype == D::b8 || (t.dtype >= D::u8 && t.dtype <= D::i64)) && !t.conj && !t.neg &&
-         t.device.type == 0;
+  bool number = ir::is_float(t.dtype) || t.dtype == D::b8 || (t.dtype >= D::u8 && t.dtype <= D::i64);
+  bool pair = t.dtype == D::c64 || t.dtype == D::c128;
+  return (pair || (number && !t.conj)) && !t.neg && t.device.type == 0;
 }
 
 }  // namespace
@@ -55,11 +56,12 @@ class Decomposer {
     for (const ir::Out& o : node_.outs)
       if (!std::holds_alternative<std::monostate>(o.expect)) decline("its result is a number");
     bool twin = false;
-    Rule rule = find_rule(node_.op);
+    const auto find = has_complex() ? find_complex_rule : find_rule;
+    Rule rule = find(node_.op);
     if (!rule && node_.writes.size() == 1) {
       const std::string& written = node_.args[static_cast<size_t>(node_.writes[0].slot.arg)].name;
-      if (written == "self") rule = find_rule(in_place_twin(node_.op));
-      if (written == "out") rule = out_twin(node_.op);
+      if (written == "self") rule = find(in_place_twin(node_.op));
+      if (written == "out") rule = out_twin(node_.op, find);
       twin = rule != nullptr;
     }
     apply(rule, op_);
@@ -73,12 +75,19 @@ class Decomposer {
 
  private:
   void apply(Rule rule, Op& op) {
-    if (!rule) decline("no lowering rule");
+    if (!rule) decline(has_complex() ? "complex numbers" : "no lowering rule");
     ir::for_each_operand(node_, [&](ir::Slot, ValueId id) {
       if (id != kNoValue) check_lowered(id);
     });
     for (ValueId id : ir::defined_values(node_)) check_lowered(id);
     rule(op);
+  }
+  bool has_complex() const {
+    bool found = false;
+    auto look = [&](ValueId id) { found |= id != kNoValue && ir::is_complex(builder.type(id).dtype); };
+    ir::for_each_operand(node_, [&](ir::Slot, ValueId id) { look(id); });
+    for (ValueId id : ir::defined_values(node_)) look(id);
+    return found;
   }
   static Val first_result(const Op& op) { return op.outs_.empty() || op.outs_[0].empty() ? Val{} : op.outs_[0][0]; }
 
@@ -106,7 +115,7 @@ class Decomposer {
         a = window;
     }
     Op op(builder, before);
-    apply(find_rule(in_place_twin(node_.op)), op);
+    apply(has_complex() ? nullptr : find_rule(in_place_twin(node_.op)), op);
     Val v = first_result(op);
     if (!v) decline("the rule does not give what the op writes");
     v = expand(cast(v, base.dtype), self->type.sizes);
@@ -168,6 +177,7 @@ class Decomposer {
     Val before = builder.value(list ? (*list)[static_cast<size_t>(w.slot.item)].id : std::get<ir::Ref>(a).id);
     const Type& want = builder.type(w.value);
     if (want != before.type()) decline("the op changes the geometry of what it writes");
+    if (ir::is_complex(want.dtype) != ir::is_complex(v.dtype())) decline("a complex value in a real one");
     v = expand(cast(v, want.dtype), want.sizes);
     add(w.value, is_dense(want) ? met(v, want) : scatter_window(before, v, 0, want.strides));
   }
@@ -184,7 +194,7 @@ class Decomposer {
       builder.added_type(v.id).strides = want.strides;
       return v;
     }
-    return copy(v, want.strides);
+    return ir::is_complex(v.dtype()) ? complex_copy(v, want.strides) : copy(v, want.strides);
   }
 
   // A pointwise node of this rule makes v, and nothing else reads it.

@@ -111,13 +111,19 @@ void largest(Op& op, const Bags& b, Val weight) {
   Val each = rows(weight, b.indices);  // [n, features]
   Val position = reshape(op.b.arange(b.n), {b.n, 1});
   Val starts = unsqueeze(index_select(b.offsets, 0, b.of_index), 1);
-  if (b.counted) decline("the largest of bags with padding");
+  if (b.counted) {  // the first that is not padding
+    Val counted = where(b.counted, op.b.arange(b.n), b.n);
+    Val firsts = scatter_reduce(op.b.full({b.count}, b.n, Dtype::i64), 0, b.of_index, counted, "amin");
+    starts = unsqueeze(index_select(firsts, 0, b.of_index), 1);
+  }
   Val key = where(logical_and(isnan(each), binary("ne.Tensor", position, starts)), -HUGE_VAL, each);
+  if (b.counted) key = where(unsqueeze(b.counted, 1), key, -HUGE_VAL);
   Val places = expand(unsqueeze(b.of_index, 1), each.sizes());
   Dims sizes{b.count, weight.size(1)};
   Val most = scatter_reduce(op.b.full(sizes, -HUGE_VAL, weight.dtype()), 0, places, key, "amax");
   Val mine = gather(most, 0, places);
   Val equal = logical_or(binary("eq.Tensor", key, mine), logical_and(isnan(key), isnan(mine)));
+  if (b.counted) equal = logical_and(equal, unsqueeze(b.counted, 1));
   Val first = scatter_reduce(op.b.full(sizes, b.n, Dtype::i64), 0, places,
                              where(equal, expand(position, each.sizes()), b.n), "amin");
   Val empty = eq(first, b.n);
@@ -142,11 +148,11 @@ void embedding_bag(Op& op) {
     if (mode == kMean) total = total / unsqueeze(cast(at_least(bag_sizes, 1), c), 1);
     op.result(0, cast(total, d));
   }
-  // Of the other results eager fills in what the mode needs.
+  // Of the other results eager fills in what the mode needs; sums need no sizes.
   auto give = [&](size_t out, Val v) {
     if (!op.wants(out)) return;
     const ir::Type& t = op.wanted(out);
-    if (t.numel() == 0) v = op.b.full(t.sizes, 0, t.dtype);
+    if (t.numel() == 0 || (mode == kSum && out > 1)) v = op.b.full(t.sizes, 0, t.dtype);
     if (t.sizes != v.sizes()) decline("a result of other sizes");
     op.result(out, cast(v, t.dtype));
   };

@@ -162,6 +162,8 @@ void window_scatter(Op& op) {
   op.result(0, replace(op, contiguous(x), op.val("src")));
 }
 
+void assertion(Op& op) { op.result(0, require(op.val("self"), op.text("assert_msg"), op.val("dep_token"))); }
+
 constexpr Row kRows[] = {
     {"aten::gather", gather_rule},
     {"aten::index_select", index_select_rule},
@@ -178,6 +180,7 @@ constexpr Row kRows[] = {
     {"aten::select_scatter", window_scatter<replace_selected>},
     {"aten::slice_scatter", window_scatter<replace_slice>},
     {"aten::diagonal_scatter", window_scatter<replace_diagonal>},
+    {"aten::_functional_assert_async.msg", assertion},
 };
 
 }  // namespace

@@ -75,7 +75,21 @@ void huber_backward(Op& op) {
   });
 }
 
-// The forward checks that its input lies in [0, 1], so it stays with the host.
+void bce(Op& op) {
+  Val w = op.optional("weight");
+  if (op.val("self").numel() == 0) decline("a loss of nothing");
+  auto checked = [&](const char* arg, const std::string& name, Val c) {
+    Val x = op.val(arg);
+    Val inside = reduce("all.dims", logical_and(ge(x, 0.0), le(x, 1.0)), all_dims(x), false, Dtype::b8);
+    return require(inside, "all elements of " + name + " should be between 0 and 1", c);
+  };
+  forward(op, [&](Val c, Val t) {
+    c = checked("self", "input", c);
+    t = checked("target", "target", t);
+    Val loss = (t - 1.0) * at_least(log1p(neg(c)), -100.0) - t * at_least(log(c), -100.0);
+    return w ? loss * cast(w, c.dtype()) : loss;
+  });
+}
 void bce_backward(Op& op) {
   Val w = op.optional("weight");
   backward(op, [&](Val g, Val x, Val t, double norm) {
@@ -93,6 +107,23 @@ void bce_with_logits(Op& op) {
     Val loss = (1.0 - t) * x - log_sigmoid;
     return w ? loss * cast(w, x.dtype()) : loss;
   });
+}
+
+// Eager composes it of ops that round one by one.
+void soft_margin(Op& op) {
+  Val x = op.val("self"), t = op.val("target");
+  if (!ir::is_float(x.dtype()) || t.dtype() != x.dtype()) decline("operands are not of one float dtype");
+  Val losses = log1p(exp(neg(x) * t));
+  op.result(0, in_f32(losses, [&](Val v) { return reduced(v, op.integer("reduction")); }));
+}
+void soft_margin_backward(Op& op) {
+  Val g = op.val("grad_output"), x = op.val("self"), t = op.val("target");
+  if (!ir::is_float(x.dtype()) || t.dtype() != x.dtype() || g.dtype() != x.dtype())
+    decline("operands are not of one float dtype");
+  double norm = op.integer("reduction") == kMean ? 1.0 / static_cast<double>(x.numel()) : 1.0;
+  Val z = exp(neg(t) * x);
+  Val scaled = in_f32(t * z, [&](Val v) { return v * -norm; });
+  op.result(0, scaled / (z + 1.0) * g);
 }
 
 // ---- negative log likelihood over classes: self [N, C, ...] or [C], target [N, ...] or []
@@ -161,8 +192,11 @@ constexpr Row kRows[] = {
     {"aten::smooth_l1_loss_backward", smooth_l1_backward},
     {"aten::huber_loss", huber},
     {"aten::huber_loss_backward", huber_backward},
+    {"aten::binary_cross_entropy", bce},
     {"aten::binary_cross_entropy_backward", bce_backward},
     {"aten::binary_cross_entropy_with_logits", bce_with_logits},
+    {"aten::soft_margin_loss", soft_margin},
+    {"aten::soft_margin_loss_backward", soft_margin_backward},
     {"aten::nll_loss_forward", nll_loss},
     {"aten::nll_loss2d_forward", nll_loss},
     {"aten::nll_loss_backward", nll_loss_backward},

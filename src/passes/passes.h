@@ -23,7 +23,7 @@ void share_equal_nodes(ir::Graph&);
 /// Drops nodes without use. Random ops, conditions and ops that may have other effects stay.
 void drop_dead_nodes(ir::Graph&);
 
-enum class Family { pointwise, creation, reduction, scan, matrix, index, shape, layer };
+enum class Family { pointwise, creation, reduction, scan, order, matrix, index, shape, layer };
 /// The family of a core op of docs/core-ops.md or a prim; nothing for other ops.
 std::optional<Family> core_family(std::string_view op);
 /// Why decompose leaves this node to the host; empty for a node in core normal form and for one it would rewrite.

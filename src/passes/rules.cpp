@@ -18,12 +18,15 @@ constexpr std::span<const Row> (*kTables[])() = {
     pointwise_rules, special_rules,   ternary_rules,     activation_rules, reduction_rules,   softmax_rules,
     norm_rules,      loss_rules,      weight_norm_rules, matrix_rules,     convolution_rules, pool_rules,
     index_rules,     shape_rules,     padding_rules,     resample_rules,   creation_rules,    optimizer_rules,
-    attention_rules, recurrent_rules, scatter_rules,     embedding_rules,
+    attention_rules, recurrent_rules, scatter_rules,     embedding_rules,  order_rules,
+    foreach_rules,   grid_rules,      margin_loss_rules, distance_rules,   rearrange_rules,
 };
 
 }  // namespace
 
-Rule find_rule(std::string_view op) {
+namespace {
+
+const std::unordered_map<std::string_view, Rule>& all_rules() {
   static const std::unordered_map<std::string_view, Rule> rules = [] {
     std::unordered_map<std::string_view, Rule> m;
     for (auto table : kTables)
@@ -31,8 +34,21 @@ Rule find_rule(std::string_view op) {
         PRECAST_CHECK(m.emplace(row.op, row.rule).second, std::string(row.op) + " has two rows");
     return m;
   }();
-  auto it = rules.find(op);
-  return it == rules.end() ? nullptr : it->second;
+  return rules;
+}
+
+}  // namespace
+
+Rule find_rule(std::string_view op) {
+  auto it = all_rules().find(op);
+  return it == all_rules().end() ? nullptr : it->second;
+}
+
+std::vector<std::string_view> ops_with_rules() {
+  std::vector<std::string_view> ops;
+  for (const auto& [op, rule] : all_rules()) ops.push_back(op);
+  std::ranges::sort(ops);
+  return ops;
 }
 
 namespace {

@@ -101,6 +101,8 @@ std::span<const Row> recurrent_rules();
 
 /// nullptr when no table has the op.
 Rule find_rule(std::string_view op);
+/// All ops of the tables, sorted.
+std::vector<std::string_view> ops_with_rules();
 
 /// Computes `formula` as eager does for half types: in f32, rounded once at the end.
 template <class F>

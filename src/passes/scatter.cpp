@@ -116,7 +116,10 @@ void index_add_rule(Op& op) {
   Target t = slices(op, "source");
   if (t.x.dtype() == Dtype::b8) decline("not defined for bool");
   Number alpha = op.number("alpha");
-  if (!(alpha == 1.0)) t.source = t.source * alpha;
+  if (!(alpha == 1.0)) {
+    if (compute_dtype(t.x.dtype()) != t.x.dtype()) decline("alpha of half types is not rounded on its own");
+    t.source = t.source * alpha;
+  }
   give(op, index_add(t.x, t.d, index_of(op), t.source));
 }
 void index_copy(Op& op) {

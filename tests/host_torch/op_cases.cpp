@@ -18,14 +18,17 @@ namespace precast::host_torch {
 
 namespace {
 
-// PRECAST_OPS=text in the environment: only the lines that contain it.
+// PRECAST_OPS=regex in the environment: only the lines that match.
+bool is_wanted(const std::string& line) {
+  const char* only = std::getenv("PRECAST_OPS");
+  return !only || std::regex_search(line, std::regex(only));
+}
 void read_file(const std::filesystem::path& path, std::vector<Case>& cases) {
   std::ifstream file(path);
   REQUIRE(file.is_open());
-  const char* only = std::getenv("PRECAST_OPS");
   for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line[0] == '#' || (only && line.find(only) == line.npos)) continue;
-    Case c{line, line};
+    if (line.empty() || line[0] == '#' || !is_wanted(line)) continue;
+    Case c{line, line, {}};
     auto flag = [&](const char* text) {
       size_t at = c.body.find(text);
       if (at == c.body.npos) return false;
@@ -39,6 +42,8 @@ void read_file(const std::filesystem::path& path, std::vector<Case>& cases) {
     c.host = flag(" host");
     c.any_zero = flag(" any-zero");
     if (!c.body.starts_with("T=")) {
+      std::smatch m;
+      if (std::regex_search(c.body, m, std::regex(R"(\b(\w+)\[[\d,]*\])"))) c.dtype = m[1];
       cases.push_back(c);
       continue;
     }
@@ -47,6 +52,7 @@ void read_file(const std::filesystem::path& path, std::vector<Case>& cases) {
     std::string body = c.body.substr(space + 1);
     for (std::string d; std::getline(dtypes, d, ',');) {
       c.body = std::regex_replace(body, std::regex("\\bT\\b"), d);
+      c.dtype = d;
       cases.push_back(c);
     }
   }
@@ -189,8 +195,6 @@ std::vector<Case> read_cases() {
   for (const auto& entry : std::filesystem::directory_iterator(folder / "core_ops")) families.push_back(entry.path());
   std::ranges::sort(families);
   for (const auto& path : families) read_file(path, cases);
-  if (const char* only = std::getenv("PRECAST_OPS"))
-    std::erase_if(cases, [&](const Case& c) { return c.line.find(only) == std::string::npos; });
   return cases;
 }
 

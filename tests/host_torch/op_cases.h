@@ -12,10 +12,11 @@ namespace precast::host_torch {
 
 struct Case {
   std::string line, body;  // body: operands as types
+  std::string dtype;       // what T stands for, or the first operand's
   bool host = false, any_zero = false;
   double within = 0;  // an absolute difference that is allowed besides the usual one
 };
-/// PRECAST_OPS=pool in the environment: only lines that contain it, to look at one op.
+/// PRECAST_OPS=pool in the environment: only lines that match it, to look at one op.
 std::vector<Case> read_cases();
 
 /// The same with operands that lie otherwise in memory, where the line does not say how: dimensions in the other order,

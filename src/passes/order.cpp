@@ -1,0 +1,155 @@
+// Sorting, selecting, searching, and scans that compare: the dim moves to the end, and rows lie in order.
+#include "passes/rules.h"
+
+namespace precast::passes {
+namespace {
+
+using ir::Arg;
+using ir::Dtype;
+using ir::Ref;
+
+struct Rows {
+  Val x;           // the dim is the last one
+  int64_t d, end;  // where it was, where it is
+  bool number;     // a 0-dim operand
+};
+Rows rows_of(Op& op) {
+  Val x = op.val("self");
+  if (x.numel() == 0) decline("rows of nothing");
+  bool number = x.dim() == 0;
+  int64_t d = wrap_dim(op.integer("dim"), x.dim());
+  if (number) x = reshape(x, {1});
+  return {in_order(transpose(x, d, x.dim() - 1)), d, x.dim() - 1, number};
+}
+// A result whose last dim belongs at d.
+Val back(const Rows& r, Val v, bool keeps_dim = true) {
+  if (r.number) return reshape(v, {});
+  return keeps_dim ? transpose(v, r.d, r.end) : v;
+}
+
+// Values and indices of `length` along the dim.
+std::vector<Val> ordered(Op& op, std::string name, const Rows& r, std::vector<Arg> args, Dims sizes) {
+  args.insert(args.begin(), {"self", Ref{r.x.id}});
+  return op.b.emit_all(std::move(name), std::move(args),
+                       {ir::contiguous(r.x.dtype(), sizes), ir::contiguous(Dtype::i64, sizes)});
+}
+
+void sort(Op& op) {
+  Rows r = rows_of(op);
+  bool stable = op.given("stable") && op.flag("stable");
+  auto v = ordered(op, "aten::sort.stable", r,
+                   {{"stable", stable}, {"dim", r.end}, {"descending", op.flag("descending")}}, r.x.sizes());
+  for (size_t i = 0; i < 2; ++i) op.result(i, back(r, v[i]));
+}
+
+void topk(Op& op) {
+  Rows r = rows_of(op);
+  int64_t k = op.integer("k");
+  if (k <= 0 || k > r.x.size(r.end)) decline("as many as none or more than all");
+  Dims sizes = r.x.sizes();
+  sizes.back() = k;
+  auto v = ordered(op, "aten::topk", r,
+                   {{"k", k}, {"dim", r.end}, {"largest", op.flag("largest")}, {"sorted", op.flag("sorted")}}, sizes);
+  for (size_t i = 0; i < 2; ++i) op.result(i, back(r, v[i]));
+}
+
+// One element of each row.
+void choose(Op& op, std::string name, std::vector<Arg> args) {
+  Rows r = rows_of(op);
+  if (r.x.dtype() == Dtype::b8) decline("not defined for bool");
+  bool keep = op.flag("keepdim") && !r.number;
+  // The dim that is reduced goes, or stays last with one element.
+  Dims sizes = r.x.sizes();
+  sizes.back() = 1;
+  args.push_back({"dim", r.end});
+  args.push_back({"keepdim", true});
+  auto v = ordered(op, std::move(name), r, std::move(args), sizes);
+  for (size_t i = 0; i < 2; ++i) {
+    Val at_d = back(r, v[i]);
+    op.result(i, keep || r.number ? at_d : squeeze(at_d, r.d));
+  }
+}
+void kthvalue(Op& op) { choose(op, "aten::kthvalue", {{"k", op.integer("k")}}); }
+void median_dim(Op& op) { choose(op, "aten::median.dim", {}); }
+void nanmedian_dim(Op& op) { choose(op, "aten::nanmedian.dim", {}); }
+void mode(Op& op) {
+  if (ir::is_float(op.val("self").dtype())) decline("eager sorts NaN among numbers in no order");
+  choose(op, "aten::mode", {});
+}
+// Of all elements.
+void of_all(Op& op, std::string name) {
+  Val x = op.val("self");
+  if (x.numel() == 0 || x.dtype() == Dtype::b8) decline("a median of nothing or of bools");
+  Rows r{in_order(reshape(x, {x.numel()})), 0, 0, false};
+  op.result(0, ordered(op, std::move(name), r, {{"dim", int64_t{0}}, {"keepdim", false}}, {})[0]);
+}
+void median(Op& op) { of_all(op, "aten::median.dim"); }
+void nanmedian(Op& op) { of_all(op, "aten::nanmedian.dim"); }
+
+void cumulative(Op& op, std::string name) {
+  Rows r = rows_of(op);
+  auto v = ordered(op, std::move(name), r, {{"dim", r.end}}, r.x.sizes());
+  for (size_t i = 0; i < 2; ++i) op.result(i, back(r, v[i]));
+}
+void cummax(Op& op) { cumulative(op, "aten::cummax"); }
+void cummin(Op& op) { cumulative(op, "aten::cummin"); }
+
+void logcumsumexp(Op& op) {
+  Rows r = rows_of(op);
+  if (!ir::is_float(r.x.dtype())) decline("not defined for integers");
+  op.result(0, back(r, op.b.emit("aten::logcumsumexp", {{"self", Ref{r.x.id}}, {"dim", r.end}},
+                                 ir::contiguous(r.x.dtype(), r.x.sizes()))));
+}
+
+// ---- search
+
+void search(Op& op, const char* sequence_arg, const char* values_arg) {
+  Promotion p;
+  p.add(op.val(sequence_arg).type());
+  if (op.is_number(values_arg))
+    p.add(op.number(values_arg));
+  else
+    p.add(op.val(values_arg).type());
+  Val sequence = in_order(cast(op.val(sequence_arg), p.result())), values = in_order(op.as(values_arg, p.result()));
+  if (sequence.dim() == 0 || sequence.numel() == 0 || values.numel() == 0 || sequence.dtype() == Dtype::b8)
+    decline("a search in nothing, for nothing or among bools");
+  if (Val sorter = op.optional("sorter")) sequence = gather(sequence, sequence.dim() - 1, sorter);
+  bool right = op.flag("right") || (op.given("side") && op.text("side") == "right");
+  bool small = op.flag("out_int32");
+  op.result(0, op.b.emit("aten::searchsorted.Tensor",
+                         {{"sorted_sequence", Ref{sequence.id}},
+                          {"self", Ref{values.id}},
+                          {"out_int32", small},
+                          {"right", right},
+                          {"side", {}},
+                          {"sorter", {}}},
+                         ir::contiguous(small ? Dtype::i32 : Dtype::i64, values.sizes())));
+}
+void searchsorted(Op& op) { search(op, "sorted_sequence", "self"); }
+void bucketize(Op& op) { search(op, "boundaries", "self"); }
+
+constexpr Row kRows[] = {
+    {"aten::sort", sort},
+    {"aten::sort.stable", sort},
+    {"aten::topk", topk},
+    {"aten::kthvalue", kthvalue},
+    {"aten::median", median},
+    {"aten::median.dim", median_dim},
+    {"aten::nanmedian", nanmedian},
+    {"aten::nanmedian.dim", nanmedian_dim},
+    {"aten::mode", mode},
+    {"aten::cummax", cummax},
+    {"aten::cummin", cummin},
+    {"aten::logcumsumexp", logcumsumexp},
+    {"aten::_logcumsumexp", logcumsumexp},
+    {"aten::searchsorted.Tensor", searchsorted},
+    {"aten::searchsorted.Scalar", searchsorted},
+    {"aten::bucketize.Tensor", bucketize},
+    {"aten::bucketize.Scalar", bucketize},
+};
+
+}  // namespace
+
+std::span<const Row> order_rules() { return kRows; }
+
+}  // namespace precast::passes
