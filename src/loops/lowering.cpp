@@ -63,6 +63,28 @@ bool is_random(std::string_view op) {
   return false;
 }
 
+/// What is left to the host for good: parts of names, and why.
+constexpr std::pair<std::string_view, const char*> kLeftToHost[] = {
+    {"fft", "FFT"},
+    {"svd", "a matrix factorization or solver"},
+    {"_qr", "a matrix factorization or solver"},
+    {"geqrf", "a matrix factorization or solver"},
+    {"linalg_lu", "a matrix factorization or solver"},
+    {"cholesky", "a matrix factorization or solver"},
+    {"_eig", "a matrix factorization or solver"},
+    {"lstsq", "a matrix factorization or solver"},
+    {"solve", "a matrix factorization or solver"},
+    {"linalg_inv", "a matrix factorization or solver"},
+    {"linalg_det", "a matrix factorization or solver"},
+    {"linalg_matrix_exp", "a matrix factorization or solver"},
+    {"quantize", "quantized"},
+    {"nonzero", "data-dependent size"},
+    {"unique", "data-dependent size"},
+    {"masked_select", "data-dependent size"},
+    {"bincount", "data-dependent size"},
+    {"repeat_interleave", "data-dependent size"},
+};
+
 }  // namespace
 
 Lowering::Lowering(const ir::Graph& g) : graph(g), buffer_of_(g.values.size(), -1) {}
@@ -95,6 +117,8 @@ void Lowering::count_uses() {
 
 std::string Lowering::reason(const ir::Node& n) const {
   if (is_random(n.op)) return "random";
+  for (const auto& [part, why] : kLeftToHost)
+    if (n.op.find(part) != n.op.npos && !passes::core_family(n.op)) return why;
   const std::string why = passes::why_kept(graph, n);
   return why.empty() ? "no lowering rule" : why;
 }

@@ -120,7 +120,9 @@ void index_add_rule(Op& op) {
     if (compute_dtype(t.x.dtype()) != t.x.dtype()) decline("alpha of half types is not rounded on its own");
     t.source = t.source * alpha;
   }
-  give(op, index_add(t.x, t.d, index_of(op), t.source));
+  // Of half types, eager rounds once where it scatters (along an outer or inner dim), else after each slice.
+  Dtype d = t.x.dtype(), c = t.x.dim() > 1 && (t.d == 0 || t.d == t.x.dim() - 1) ? compute_dtype(d) : d;
+  give(op, cast(index_add(cast(t.x, c), t.d, index_of(op), cast(t.source, c)), d));
 }
 void index_copy(Op& op) {
   Target t = slices(op, "source");

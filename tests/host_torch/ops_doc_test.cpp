@@ -46,9 +46,10 @@ std::string bare(std::string op) { return op.starts_with("aten::") ? op.substr(6
 
 // The row that a line speaks for: its op, or the one it is the in-place or out= form of.
 std::string row_of(const std::string& op) {
-  if (passes::find_rule(op)) return op;
   const size_t dot = std::min(op.find('.'), op.size());
-  const std::string base = op.substr(0, dot - (op[dot - 1] == '_' ? 1 : 0)), overload = op.substr(dot);
+  const bool in_place = op[dot - 1] == '_';
+  if (!in_place && passes::find_rule(op)) return op;
+  const std::string base = op.substr(0, dot - (in_place ? 1 : 0)), overload = op.substr(dot);
   for (const std::string& twin : {base + overload, base, base + ".Tensor", base + ".dim_IntList"})
     if (passes::find_rule(twin)) return twin;
   return op;
@@ -92,12 +93,13 @@ std::string lowered_as(const std::string& op, const Entry& e) {
   if (!core.empty()) how.push_back(joined(core));
   if (how.empty() && !e.dtypes.empty()) how.push_back("a view or copy");
   if (!e.hosts.empty()) how.push_back("*host*: " + joined(e.hosts, "; "));
+  if (how.empty()) how.push_back("a rule without a test line");
   return joined(how, "; ");
 }
 
 std::string generated() {
   std::map<std::string, Entry> entries;
-  for (const std::string_view op : passes::ops_with_rules()) entries[std::string(op)];
+  for (const std::string_view op : passes::ops_with_rules()) entries[row_of(std::string(op))];
   for (const Case& c : read_cases()) {
     const size_t start = c.body.find("aten::");
     note(entries[row_of(c.body.substr(start, c.body.find('(') - start))], c);
