@@ -78,7 +78,9 @@ Module recommender(Size size) {
                  {"pairs_a", torch::tril_indices(features, features, -1, torch::kLong)[0].clone()},
                  {"pairs_b", torch::tril_indices(features, features, -1, torch::kLong)[1].clone()},
                  {"top", sequential({linear(width + features * (features - 1) / 2, hidden), "torch.relu(x)",
-                                     linear(hidden, hidden), "torch.relu(x)", linear(hidden, 1)})}},
+                                     linear(hidden, hidden), "torch.relu(x)", linear(hidden, hidden), "torch.relu(x)",
+                                     linear(hidden, hidden), "torch.relu(x)", linear(hidden, hidden), "torch.relu(x)",
+                                     linear(hidden, 1)})}},
                 R"(
 def bag(self, table, ids, mode: int, weights: Optional[Tensor]):
     offsets = torch.arange(0, ids.numel(), ids.size(1))
