@@ -19,18 +19,7 @@ namespace {
 
 /// Ops that still need a rule. One that has got it must leave this list.
 const std::map<std::string, std::set<std::string>> kLeftovers = {
-    {"autoencoder (training)", {"aten::binary_cross_entropy"}},
-    {"super_resolution", {"aten::pixel_shuffle"}},
-    {"super_resolution (training)", {"aten::pixel_shuffle", "aten::pixel_unshuffle"}},
-    {"spatial_transformer", {"aten::grid_sampler_2d"}},
-    {"spatial_transformer (training)", {"aten::grid_sampler_2d", "aten::grid_sampler_2d_backward"}},
-    {"mixture_of_experts", {"aten::topk"}},
-    {"mixture_of_experts (training)", {"aten::topk"}},
     {"conformer (training)", {"aten::_ctc_loss", "aten::_ctc_loss_backward"}},
-    {"recommender", {"aten::_embedding_bag"}},
-    {"recommender (training)", {"aten::_embedding_bag", "aten::_embedding_bag_backward"}},
-    {"point_cloud", {"aten::_cdist_forward", "aten::topk"}},
-    {"point_cloud (training)", {"aten::_cdist_forward", "aten::topk"}},
 };
 
 const char* const kSeed = "11";
