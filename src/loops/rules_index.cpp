@@ -254,7 +254,8 @@ bool assertion(Lowering& l, const ir::Node& n) {
   constexpr int kNoDim = -2;
   const ir::ValueId condition = tensor(n, "self"), passed = tensor(n, "dep_token"), out = result(n);
   const Dtype dtype = l.type(out).dtype;
-  if (l.type(condition).dtype != Dtype::b8 || l.type(condition).dim() != 0) return l.refuse("the condition is not a bool");
+  if (l.type(condition).dtype != Dtype::b8 || l.type(condition).dim() != 0)
+    return l.refuse("the condition is not a bool");
   l.define(out, "assert", [&l, &n, condition, passed, dtype](const Indices& at) {
     Exprs& ex = l.exprs();
     const ExprId fails = ex.cast(Dtype::i64, ex.call("bitwise_not", Dtype::b8, {l.element(condition, {})}));

@@ -1,5 +1,5 @@
-// Sorting, selecting and searching: along the last dim of contiguous tensors (passes/order.cpp sees to that), by routines
-// of the preamble.
+// Sorting, selecting and searching: along the last dim of contiguous tensors (passes/order.cpp sees to that), by
+// routines of the preamble.
 #include <algorithm>
 
 #include "loops/lowering.h"
@@ -19,20 +19,27 @@ struct Row {
   int entries;                               // how often it wants a row's keys
 };
 
-void flag_of(const ir::Node& n, Routine& r, const char* arg, const char* name) { r.sizes.emplace_back(name, flag(n, arg)); }
+void flag_of(const ir::Node& n, Routine& r, const char* arg, const char* name) {
+  r.sizes.emplace_back(name, flag(n, arg));
+}
 
 const Row kRows[] = {
     {"aten::sort.stable", "sort_rows",
-     [](const ir::Node& n, Routine& r) { flag_of(n, r, "stable", "stable"), flag_of(n, r, "descending", "descending"); }, 2},
+     [](const ir::Node& n, Routine& r) {
+       flag_of(n, r, "stable", "stable"), flag_of(n, r, "descending", "descending");
+     },
+     2},
     {"aten::topk", "top_rows",
      [](const ir::Node& n, Routine& r) {
        r.sizes.emplace_back("k", integer(n, "k"));
        flag_of(n, r, "largest", "largest"), flag_of(n, r, "sorted", "sorted");
      },
      1},
-    {"aten::kthvalue", "kth_rows", [](const ir::Node& n, Routine& r) { r.sizes.emplace_back("k", integer(n, "k") - 1); }, 1},
+    {"aten::kthvalue", "kth_rows",
+     [](const ir::Node& n, Routine& r) { r.sizes.emplace_back("k", integer(n, "k") - 1); }, 1},
     {"aten::median.dim", "median_rows", [](const ir::Node&, Routine& r) { r.sizes.emplace_back("ignores_nan", 0); }, 2},
-    {"aten::nanmedian.dim", "median_rows", [](const ir::Node&, Routine& r) { r.sizes.emplace_back("ignores_nan", 1); }, 2},
+    {"aten::nanmedian.dim", "median_rows", [](const ir::Node&, Routine& r) { r.sizes.emplace_back("ignores_nan", 1); },
+     2},
     {"aten::mode", "mode_rows", [](const ir::Node&, Routine&) {}, 1},
     {"aten::cummax", "cumulative_rows", [](const ir::Node&, Routine& r) { r.sizes.emplace_back("largest", 1); }, 0},
     {"aten::cummin", "cumulative_rows", [](const ir::Node&, Routine& r) { r.sizes.emplace_back("largest", 0); }, 0},
@@ -99,7 +106,8 @@ bool logcumsumexp(Lowering& l, const ir::Node& n) {
   Routine r;
   r.function = "logcumsumexp_rows";
   if (!add_rows(l, r, self)) return false;
-  if (integer(n, "dim") != l.type(self).dim() - 1 || !l.type(result(n)).is_contiguous()) return l.refuse("not the last dim");
+  if (integer(n, "dim") != l.type(self).dim() - 1 || !l.type(result(n)).is_contiguous())
+    return l.refuse("not the last dim");
   r.reads = {{"x", r.dtype}}, r.writes = {{"y", r.dtype}};
   r.flops = 20.0 * static_cast<double>(l.type(self).numel());
   const HostOperand x = l.dense(self);

@@ -1,5 +1,5 @@
-// Ops on complex values: real ops on their two parts, by the plain formulas that eager's kernels use. Where eager's special
-// cases of infinities and NaN are not those of a formula, there is no row.
+// Ops on complex values: real ops on their two parts, by the plain formulas that eager's kernels use. Where eager's
+// special cases of infinities and NaN are not those of a formula, there is no row.
 #include "passes/complex.h"
 
 #include <algorithm>
@@ -44,7 +44,8 @@ void give(Op& op, Parts p) { op.result(0, joined(p)); }
 // An operand, or a number, in parts of this dtype.
 Parts operand(Op& op, const char* arg, Dtype d) {
   if (op.is_number(arg)) return {op.b.number(op.number(arg), d), op.b.number(0.0, d)};
-  if (auto* z = std::get_if<std::complex<double>>(op.find(arg))) return {op.b.number(z->real(), d), op.b.number(z->imag(), d)};
+  if (auto* z = std::get_if<std::complex<double>>(op.find(arg)))
+    return {op.b.number(z->real(), d), op.b.number(z->imag(), d)};
   return cast(parts(op.val(arg)), d);
 }
 // What eager computes in: the parts of the result.
@@ -55,7 +56,8 @@ Dtype computed(Op& op) {
       if (auto* r = std::get_if<Ref>(a)) {
         Dtype d = op.b.type(r->id).dtype, self = op.val("self").dtype();
         if (!ir::is_complex(self)) decline("a complex value in a real one");
-        if (part_of(d) != part_of(self) && (d == Dtype::f64 || d == Dtype::c128)) decline("an operand of a wider dtype");
+        if (part_of(d) != part_of(self) && (d == Dtype::f64 || d == Dtype::c128))
+          decline("an operand of a wider dtype");
       }
   return part_of(op.val("self").dtype());
 }

@@ -112,8 +112,9 @@ std::optional<Family> core_family(std::string_view op) {
     add(Family::reduction, {"aten::sum.dim_IntList", "aten::prod.dim_int", "aten::amax", "aten::amin", "aten::argmax",
                             "aten::argmin", "aten::any.dims", "aten::all.dims"});
     add(Family::scan, {"aten::cumsum", "aten::cumprod"});
-    add(Family::order, {"aten::sort.stable", "aten::topk", "aten::kthvalue", "aten::median.dim", "aten::nanmedian.dim",
-                        "aten::mode", "aten::searchsorted.Tensor", "aten::cummax", "aten::cummin", "aten::logcumsumexp"});
+    add(Family::order,
+        {"aten::sort.stable", "aten::topk", "aten::kthvalue", "aten::median.dim", "aten::nanmedian.dim", "aten::mode",
+         "aten::searchsorted.Tensor", "aten::cummax", "aten::cummin", "aten::logcumsumexp"});
     add(Family::matrix, {"aten::mm", "aten::bmm", "aten::einsum"});
     add(Family::index, {"aten::gather", "aten::index_select", "aten::index.Tensor", "aten::embedding",
                         "aten::index_put", "aten::scatter.src", "aten::scatter.value", "aten::scatter_add",

@@ -57,11 +57,9 @@ void embedding_renorm(Op& op) {
   if (!ir::is_float(w.dtype()) || w.dim() != 2) decline("not a matrix of floats");
   double most = op.real("max_norm");
   Val used = rows(w, reshape(i, {i.numel()}));
-  Val norm = op.apply("aten::linalg_vector_norm", {{"self", Ref{used.id}},
-                                                   {"ord", op.real("norm_type")},
-                                                   {"dim", Dims{1}},
-                                                   {"keepdim", true},
-                                                   {"dtype", {}}});
+  Val norm = op.apply(
+      "aten::linalg_vector_norm",
+      {{"self", Ref{used.id}}, {"ord", op.real("norm_type")}, {"dim", Dims{1}}, {"keepdim", true}, {"dtype", {}}});
   norm = cast(norm, Dtype::f64);
   Val scale = cast(most / (norm + 1e-7), compute_dtype(w.dtype()));
   Val scaled = in_f32(used, [&](Val v) { return v * scale; });

@@ -14,10 +14,23 @@ struct Renamed {
   std::string_view list_name, name;
 };
 constexpr Renamed kArguments[] = {
-    {"self", "self"},       {"other", "other"},     {"scalar", "other"}, {"scalars", "other"}, {"alpha", "alpha"},
-    {"tensor1", "tensor1"}, {"tensor2", "tensor2"}, {"value", "value"},  {"tensors1", "end"},  {"weights", "weight"},
-    {"weight", "weight"},   {"exponent", "other"},  {"src", "src"},      {"ord", "ord"},       {"dtype", "dtype"},
-    {"mat2", "mat2"},       {"memory_format", "memory_format"},
+    {"self", "self"},
+    {"other", "other"},
+    {"scalar", "other"},
+    {"scalars", "other"},
+    {"alpha", "alpha"},
+    {"tensor1", "tensor1"},
+    {"tensor2", "tensor2"},
+    {"value", "value"},
+    {"tensors1", "end"},
+    {"weights", "weight"},
+    {"weight", "weight"},
+    {"exponent", "other"},
+    {"src", "src"},
+    {"ord", "ord"},
+    {"dtype", "dtype"},
+    {"mat2", "mat2"},
+    {"memory_format", "memory_format"},
 };
 
 ir::Attr entry(const ir::Attr& a, size_t i) {
@@ -78,12 +91,12 @@ void each_norm(Op& op) {
 void each_max(Op& op) { each(op, "aten::max"); }
 
 // A row for the op and one for its form in place.
-#define PRECAST_EACH(name, rule) {"aten::_foreach_" name, rule}, {"aten::_foreach_" name "_", rule}
+#define PRECAST_EACH(name, rule) \
+  {"aten::_foreach_" name, rule}, { "aten::_foreach_" name "_", rule }
 #define PRECAST_EACH_OF(name, overload, rule) \
-  {"aten::_foreach_" name "." overload, rule}, {"aten::_foreach_" name "_." overload, rule}
-#define PRECAST_EACH_OF_ALL(name, rule)                                                     \
-  PRECAST_EACH_OF(name, "Scalar", rule), PRECAST_EACH_OF(name, "ScalarList", rule), \
-      PRECAST_EACH_OF(name, "List", rule)
+  {"aten::_foreach_" name "." overload, rule}, { "aten::_foreach_" name "_." overload, rule }
+#define PRECAST_EACH_OF_ALL(name, rule) \
+  PRECAST_EACH_OF(name, "Scalar", rule), PRECAST_EACH_OF(name, "ScalarList", rule), PRECAST_EACH_OF(name, "List", rule)
 
 constexpr Row kRows[] = {
     PRECAST_EACH("abs", each_unary),

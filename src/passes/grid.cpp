@@ -1,5 +1,5 @@
-// Sampling at the places of a grid, and its gradients. Places and weights are computed by eager's arithmetic, which is not
-// the same in the plane (vectors, NaN becomes 0) and in space (one by one, NaN lies outside).
+// Sampling at the places of a grid, and its gradients. Places and weights are computed by eager's arithmetic, which is
+// not the same in the plane (vectors, NaN becomes 0) and in space (one by one, NaN lies outside).
 #include <cmath>
 
 #include "passes/rules.h"
@@ -19,8 +19,16 @@ struct Sampler {
   int64_t rank, n, channels, places;
 };
 Sampler sampler(Op& op, int64_t rank) {
-  Sampler s{op.val("input"), op.val("grid"), op.integer("interpolation_mode"), op.integer("padding_mode"),
-            op.flag("align_corners"), rank == 3, rank, 0, 0, 0};
+  Sampler s{op.val("input"),
+            op.val("grid"),
+            op.integer("interpolation_mode"),
+            op.integer("padding_mode"),
+            op.flag("align_corners"),
+            rank == 3,
+            rank,
+            0,
+            0,
+            0};
   if ((s.x.dtype() != Dtype::f32 && s.x.dtype() != Dtype::f64) || s.grid.dtype() != s.x.dtype())
     decline("operands are not of one dtype, f32 or f64");
   if (s.x.dim() != rank + 2 || s.x.numel() == 0 || s.grid.numel() == 0) decline("nothing to sample");
@@ -136,7 +144,7 @@ std::vector<Tap> taps(const Sampler& s, Val at, Val raw, int64_t axis) {
 
 // All combinations of one tap an axis, the last dim's fastest.
 struct Corner {
-  Val index, inside;        // in the flattened sizes; whether there is such an element
+  Val index, inside;  // in the flattened sizes; whether there is such an element
   std::vector<Tap> by_axis;
 };
 std::vector<Corner> corners(const Sampler& s, const std::vector<std::vector<Tap>>& all) {
@@ -147,7 +155,8 @@ std::vector<Corner> corners(const Sampler& s, const std::vector<std::vector<Tap>
     for (const Corner& c : made)
       for (const Tap& t : all[static_cast<size_t>(axis)]) {
         Val inside = logical_and(ge(t.index, 0), lt(t.index, size)), index = at_most(at_least(t.index, 0), size - 1);
-        Corner n{c.index ? c.index * size + index : index, c.inside ? logical_and(c.inside, inside) : inside, c.by_axis};
+        Corner n{c.index ? c.index * size + index : index, c.inside ? logical_and(c.inside, inside) : inside,
+                 c.by_axis};
         n.by_axis.insert(n.by_axis.begin(), t);
         next.push_back(n);
       }
@@ -162,7 +171,9 @@ Val weight(const Corner& c) {
 }
 Val everywhere(const Sampler& s, Val index) { return expand(index, {s.n, s.channels, s.places}); }
 Val flat(const Sampler& s) { return reshape(s.x, {s.n, s.channels, s.x.numel() / s.n / s.channels}); }
-Val value(const Sampler& s, const Corner& c) { return where(c.inside, gather(flat(s), 2, everywhere(s, c.index)), 0.0); }
+Val value(const Sampler& s, const Corner& c) {
+  return where(c.inside, gather(flat(s), 2, everywhere(s, c.index)), 0.0);
+}
 
 std::vector<Val> raw_places(const Sampler& s) {
   std::vector<Val> raw;

@@ -51,7 +51,8 @@ Margins margins(Op& op) {
   m.is_target = binary("eq.Tensor", expand(m.target, m.x.sizes()), expand(places(m.x), m.x.sizes()));
   Val z = op.real("margin") - gather(m.x, 1, m.target) + m.x;
   m.z = where(m.is_target, 0.0, z);
-  if (Val w = op.optional("weight")) m.weight = reshape(index_select(w, 0, reshape(m.target, {m.x.size(0)})), m.target.sizes());
+  if (Val w = op.optional("weight"))
+    m.weight = reshape(index_select(w, 0, reshape(m.target, {m.x.size(0)})), m.target.sizes());
   return m;
 }
 void multi_margin(Op& op) {
@@ -83,7 +84,8 @@ Labels labels(Op& op) {
   if (l.x.dim() != 2 || l.x.numel() == 0) decline("a loss of nothing");
   l.target = reshape(l.target, l.x.sizes());
   Val ended = cast(lt(l.target, 0), Dtype::i64);
-  Val before = l.x.b->emit("aten::cumsum", {{"self", ir::Ref{ended.id}}, {"dim", int64_t{1}}, {"dtype", {}}}, ended.type());
+  Val before =
+      l.x.b->emit("aten::cumsum", {{"self", ir::Ref{ended.id}}, {"dim", int64_t{1}}, {"dtype", {}}}, ended.type());
   l.used = eq(before, 0);
   l.target = where(l.used, l.target, 0);
   // Gives each label back, and refuses one that is out of range, as eager does.

@@ -14,7 +14,8 @@ void pixel_shuffle(Op& op) {
   Val x = op.val("self");
   int64_t r = op.integer("upscale_factor"), rank = x.dim();
   if (rank < 3 || x.numel() == 0) decline("not an image");
-  int64_t h = x.size(rank - 2), w = x.size(rank - 1), c = x.size(rank - 3) / (r * r), n = x.numel() / (c * r * r * h * w);
+  int64_t h = x.size(rank - 2), w = x.size(rank - 1), c = x.size(rank - 3) / (r * r),
+          n = x.numel() / (c * r * r * h * w);
   Val parts = permute(reshape(x, {n, c, r, r, h, w}), {0, 1, 4, 2, 5, 3});
   Dims sizes(x.sizes().begin(), x.sizes().end() - 3);
   sizes.insert(sizes.end(), {c, h * r, w * r});

@@ -79,9 +79,7 @@ void scatter_add_rule(Op& op) {
   if (t.x.dtype() == Dtype::b8) decline("not defined for bool");
   give(op, combined(t.x, t.d, t.index, t.source, "sum"));
 }
-void scatter_reduce_two(Op& op) {
-  give(op, reduced(target(op, "src"), op.text("reduce"), op.flag("include_self")));
-}
+void scatter_reduce_two(Op& op) { give(op, reduced(target(op, "src"), op.text("reduce"), op.flag("include_self"))); }
 std::string long_name(const std::string& reduce) {
   if (reduce == "add") return "sum";
   if (reduce == "multiply") return "prod";
@@ -142,7 +140,8 @@ void index_fill(Op& op) {
 // Which element of source each place takes, where the mask holds; 0 elsewhere.
 Val places(Val mask) {
   Val flat = cast(reshape(mask, {mask.numel()}), Dtype::i64);
-  Val count = mask.b->emit("aten::cumsum", {{"self", ir::Ref{flat.id}}, {"dim", int64_t{0}}, {"dtype", {}}}, flat.type());
+  Val count =
+      mask.b->emit("aten::cumsum", {{"self", ir::Ref{flat.id}}, {"dim", int64_t{0}}, {"dtype", {}}}, flat.type());
   return reshape(where(eq(flat, 0), 0, count - 1), mask.sizes());
 }
 void masked_scatter(Op& op) {

@@ -124,6 +124,7 @@ TEST_CASE("docs/ops.md is what the rules say") {
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
-  CHECK_MESSAGE(text.str() == now,
-                "docs/ops.md is stale: run PRECAST_REFRESH=1 bin/test_host_torch -tc='docs/ops.md*' in the build folder");
+  CHECK_MESSAGE(
+      text.str() == now,
+      "docs/ops.md is stale: run PRECAST_REFRESH=1 bin/test_host_torch -tc='docs/ops.md*' in the build folder");
 }
