@@ -11,6 +11,11 @@ KernelText routine_text(const loops::Step& s) {
   for (const auto& [name, value] : r.sizes)
     out.text += "static constexpr i64 " + name + " = " + std::to_string(value) + "LL;\n";
   for (const auto& [name, value] : r.reals) out.text += "static constexpr f64 " + name + " = " + literal(value) + ";\n";
+  for (const auto& [name, values] : r.lists) {
+    out.text += "static constexpr i64 " + name + "[] = {";
+    for (int64_t v : values) out.text += std::to_string(v) + "LL, ";
+    out.text += "};\n";
+  }
   std::string call, text;
   const auto pointer = [&](const std::string& type, const std::string& name) {
     out.text += type + "* " + name + ";\n";

@@ -37,6 +37,10 @@ const RoutinePiece kRoutinePieces[] = {
 #include "emit/preamble/attention_backward.inc"
     },
     {
+        {"ctc", "ctc_backward"},
+#include "emit/preamble/ctc.inc"
+    },
+    {
         {"lstm", "lstm_backward"},
 #include "emit/preamble/rnn.inc"
     },

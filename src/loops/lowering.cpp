@@ -20,6 +20,7 @@ const Rules& rules() {
     add_attention_rules(r);
     add_recurrent_rules(r);
     add_order_rules(r);
+    add_ctc_rules(r);
     add_index_rules(r);
     add_shape_rules(r);
     return r;

@@ -124,6 +124,7 @@ void add_matrix_rules(Rules&);
 void add_attention_rules(Rules&);
 void add_recurrent_rules(Rules&);
 void add_order_rules(Rules&);
+void add_ctc_rules(Rules&);
 void add_index_rules(Rules&);
 void add_shape_rules(Rules&);
 

@@ -34,6 +34,7 @@ struct Routine {
   ir::Dtype dtype = ir::Dtype::f32;
   std::vector<std::pair<std::string, int64_t>> sizes;
   std::vector<std::pair<std::string, double>> reals;
+  std::vector<std::pair<std::string, std::vector<int64_t>>> lists;
   struct Pointer {
     std::string name;
     ir::Dtype dtype;

@@ -107,7 +107,7 @@ std::optional<Family> core_family(std::string_view op) {
                             "aten::where.self"});
     add(Family::layer, {"aten::_scaled_dot_product_flash_attention_for_cpu",
                         "aten::_scaled_dot_product_flash_attention_for_cpu_backward", "aten::mkldnn_rnn_layer",
-                        "aten::mkldnn_rnn_layer_backward"});
+                        "aten::mkldnn_rnn_layer_backward", "aten::_ctc_loss", "aten::_ctc_loss_backward"});
     add(Family::creation, {"aten::full", "aten::arange.start_step", "aten::scalar_tensor"});
     add(Family::reduction, {"aten::sum.dim_IntList", "aten::prod.dim_int", "aten::amax", "aten::amin", "aten::argmax",
                             "aten::argmin", "aten::any.dims", "aten::all.dims"});

@@ -180,6 +180,15 @@ const Function kFunctions[] = {
        return torch::binary_cross_entropy(x.sigmoid(), wave({5}, 1).abs()) +
               torch::binary_cross_entropy_with_logits(x, wave({5}, 1).abs());
      }},
+    {"ctc_loss",
+     {6, 3, 4},
+     [](auto& x) {
+       const Tensor labels = classes({1, 2, 2, 2, 3, 0}).view({3, 2});
+       return torch::ctc_loss(x.log_softmax(2), labels, at::IntArrayRef{6, 5, 4}, at::IntArrayRef{2, 2, 1}, 0,
+                              at::Reduction::None) +
+              torch::ctc_loss(x.log_softmax(2), labels, at::IntArrayRef{6, 1, 4}, at::IntArrayRef{2, 2, 0}, 0,
+                              at::Reduction::Sum, true);
+     }},
     {"kl_div", {2, 3}, [](auto& x) { return torch::kl_div(x, wave({2, 3}, 1).abs() + 0.1, at::Reduction::Sum); }},
     {"poisson, gaussian",
      {5},
