@@ -163,15 +163,17 @@ ExprId Exprs::rewrite(ExprId id, const std::function<std::optional<ExprId>(ExprI
 
 void Exprs::visit(const std::vector<ExprId>& roots, const std::function<void(ExprId)>& f) const {
   std::set<ExprId> seen;
-  std::function<void(ExprId)> go = [&](ExprId x) {
+  std::vector<ExprId> order;  // f may add expressions, which moves those that are there
+  const std::function<void(ExprId)> go = [&](ExprId x) {
     if (!seen.insert(x).second) return;
     const Expr& e = (*this)[x];
     for (const ExprId a : e.args) go(a);
     for (const auto& [atom, c] : e.at.terms)
       if (atom < 0) go(~atom);
-    f(x);
+    order.push_back(x);
   };
   for (const ExprId r : roots) go(r);
+  for (const ExprId x : order) f(x);
 }
 void Exprs::visit(ExprId id, const std::function<void(ExprId)>& f) const { visit(std::vector{id}, f); }
 

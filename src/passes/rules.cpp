@@ -15,11 +15,11 @@ using ir::Ref;
 namespace {
 
 constexpr std::span<const Row> (*kTables[])() = {
-    pointwise_rules, special_rules,     ternary_rules,     activation_rules, reduction_rules,   softmax_rules,
-    norm_rules,      loss_rules,        weight_norm_rules, matrix_rules,     convolution_rules, pool_rules,
-    index_rules,     shape_rules,       padding_rules,     resample_rules,   creation_rules,    optimizer_rules,
-    attention_rules, recurrent_rules,   scatter_rules,     embedding_rules,  order_rules,       foreach_rules,
-    grid_rules,      margin_loss_rules, distance_rules,    rearrange_rules,
+    pointwise_rules, special_rules,   ternary_rules,     activation_rules, reduction_rules,   softmax_rules,
+    norm_rules,      loss_rules,      weight_norm_rules, matrix_rules,     convolution_rules, pool_rules,
+    index_rules,     shape_rules,     padding_rules,     resample_rules,   creation_rules,    optimizer_rules,
+    attention_rules, recurrent_rules, ctc_rules,         scatter_rules,    embedding_rules,   order_rules,
+    foreach_rules,   grid_rules,      margin_loss_rules, distance_rules,   rearrange_rules,
 };
 
 }  // namespace

@@ -98,6 +98,7 @@ std::span<const Row> foreach_rules();
 std::span<const Row> optimizer_rules();
 std::span<const Row> attention_rules();
 std::span<const Row> recurrent_rules();
+std::span<const Row> ctc_rules();
 
 /// nullptr when no table has the op.
 Rule find_rule(std::string_view op);

@@ -146,7 +146,7 @@ std::vector<Op<T>> integer_ops() {
       {"bitwise_right_shift", [](T a, T b) { return wrap<T>(I(a) >> (b < 0 || I(b) > bits ? bits : int(b))); }},
       {"div_floor", [](T a, T b) { return wrap<T>(floor_div(a, b)); }},
       {"div_trunc", [](T a, T b) { return b == 0 ? T(0) : wrap<T>(I(a) / b); }},
-      {"remainder", [](T a, T b) { return b == 0 ? T(0) : wrap<T>(I(a) - floor_div(a, b) * b); }},
+      {"remainder", [](T a, T b) { return b == 0 ? T(0) : wrap<T>(I(a) - I(floor_div(a, b)) * b); }},
       {"fmod", [](T a, T b) { return b == 0 ? T(0) : wrap<T>(I(a) % b); }},
       {"pow",
        [](T a, T b) {
