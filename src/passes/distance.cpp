@@ -12,11 +12,11 @@ struct Pairs {
   Val x, y;  // [..., P, 1, M], [..., 1, R, M]
   double p;
 };
-Pairs pairs(Op& op) {
+Pairs pairs(Op& op, double p) {
   Val x = op.val("x1"), y = op.val("x2");
   if ((x.dtype() != Dtype::f32 && x.dtype() != Dtype::f64) || y.dtype() != x.dtype()) decline("not of f32 or f64");
   if (x.dim() < 2 || y.dim() < 2 || x.numel() == 0 || y.numel() == 0) decline("rows of nothing");
-  return {unsqueeze(x, x.dim() - 1), unsqueeze(y, y.dim() - 2), op.real("p")};
+  return {unsqueeze(x, x.dim() - 1), unsqueeze(y, y.dim() - 2), p};
 }
 
 Val product(Val x, Val y) {  // [..., n, k] x [..., m, k] transposed, both of the same batch
@@ -43,7 +43,7 @@ Val euclidean(Val x, Val y) {
 }
 
 void cdist(Op& op) {
-  Pairs s = pairs(op);
+  Pairs s = pairs(op, op.real("p"));
   constexpr int64_t kAsUsual = 0, kProduct = 1, kFew = 25;
   int64_t mode = op.given("compute_mode") ? op.integer("compute_mode") : kAsUsual;
   Val x = op.val("x1"), y = op.val("x2");
@@ -72,9 +72,18 @@ void cdist(Op& op) {
   op.result(0, distance);
 }
 
+// What cdist of many rows calls where it wants no gradient.
+void euclidean_dist(Op& op) {
+  pairs(op, 2);
+  Val x = op.val("x1"), y = op.val("x2");
+  if (Dims(x.sizes().begin(), x.sizes().end() - 2) != Dims(y.sizes().begin(), y.sizes().end() - 2))
+    decline("batches that broadcast");
+  op.result(0, euclidean(x, y));
+}
+
 // Each pair's part of the gradient of x1.
 void cdist_backward(Op& op) {
-  Pairs s = pairs(op);
+  Pairs s = pairs(op, op.real("p"));
   Val d = s.x - s.y, g = op.val("grad"), distance = op.val("cdist");
   if (g.dtype() != d.dtype() || distance.dtype() != d.dtype()) decline("operands of several dtypes");
   g = unsqueeze(g, g.dim()), distance = unsqueeze(distance, distance.dim());
@@ -105,6 +114,7 @@ void cdist_backward(Op& op) {
 constexpr Row kRows[] = {
     {"aten::_cdist_forward", cdist},
     {"aten::_cdist_backward", cdist_backward},
+    {"aten::_euclidean_dist", euclidean_dist},
 };
 
 }  // namespace
