@@ -72,20 +72,20 @@ Val with_exact_number(Val x, Number n, Val (*f)(Val, Number)) {
 Val times(Val x, Number n) { return x * n; }
 Val over(Val x, Number n) { return x / n; }
 
-// self + alpha * other, with sign -1 for sub.
-void add_scaled(Op& op, bool subtract) {
+// first + alpha * second, with sign -1 for sub.
+void add_scaled(Op& op, bool subtract, const char* first = "self", const char* second = "other") {
   Dtype d = op.common_dtype({"self", "other"});
   if (subtract && d == Dtype::b8) decline("not defined for bool");
   Number alpha = op.given("alpha") ? op.number("alpha") : Number(1);
   if (alpha == 1.0) {
-    if (op.is_number("self")) {
-      Val y = cast(op.val("other"), d);
-      op.result(0, subtract ? op.number("self") - y : y + op.number("self"));
-    } else if (op.is_number("other")) {
-      Val x = cast(op.val("self"), d);
-      op.result(0, subtract ? x - op.number("other") : x + op.number("other"));
+    if (op.is_number(first)) {
+      Val y = cast(op.val(second), d);
+      op.result(0, subtract ? op.number(first) - y : y + op.number(first));
+    } else if (op.is_number(second)) {
+      Val x = cast(op.val(first), d);
+      op.result(0, subtract ? x - op.number(second) : x + op.number(second));
     } else {
-      Val x = op.as("self", d), y = op.as("other", d);
+      Val x = op.as(first, d), y = op.as(second, d);
       op.result(0, subtract ? x - y : x + y);
     }
     return;
@@ -94,19 +94,13 @@ void add_scaled(Op& op, bool subtract) {
   ir::Attr held = alpha.in(d);  // alpha counts in the operands' dtype
   Number a = std::holds_alternative<double>(held) ? Number(std::get<double>(held)) : alpha;
   Dtype c = compute_dtype(d);
-  Val x = cast(op.as("self", d), c), y = cast(op.as("other", d), c) * a;
+  Val x = cast(op.as(first, d), c), y = cast(op.as(second, d), c) * a;
   op.result(0, cast(subtract ? x - y : x + y, d));
 }
 void add(Op& op) { add_scaled(op, false); }
 void sub(Op& op) { add_scaled(op, true); }
 
-void rsub(Op& op) {
-  Dtype d = op.common_dtype({"self", "other"});
-  if (d == Dtype::b8) decline("not defined for bool");
-  if (!(op.number("alpha") == 1.0)) decline("alpha is not 1");
-  Val x = cast(op.val("self"), d);
-  op.result(0, op.is_number("other") ? op.number("other") - x : cast(op.val("other"), d) - x);
-}
+void rsub(Op& op) { add_scaled(op, true, "other", "self"); }
 
 void mul(Op& op) {
   Dtype d = op.common_dtype({"self", "other"});
