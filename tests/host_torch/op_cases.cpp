@@ -205,7 +205,7 @@ std::vector<Case> in_other_layouts(const Case& c) {
        {"aten::native_layer_norm_backward", "aten::native_group_norm_backward", "aten::native_batch_norm_backward",
         "aten::_fused_", "aten::_scaled_dot_product", "aten::_weight_norm_interface", "aten::logit_backward",
         "aten::reflection_pad2d_backward", "aten::reflection_pad3d_backward", "aten::replication_pad2d_backward",
-        "aten::replication_pad3d_backward", "aten::_embedding_bag", "aten::_ctc_loss",
+        "aten::replication_pad3d_backward", "aten::_embedding_bag", "aten::_ctc_loss", "aten::mkldnn_convolution",
         "aten::adaptive_max_pool3d_backward", "aten::max_pool3d_with_indices_backward"})
     if (c.body.starts_with(op)) return cases;
   for (const Layout layout : {Layout::reversed, Layout::stepped, Layout::expanded}) {
