@@ -33,8 +33,8 @@ Parts parts(Val v) {
 Parts cast(Parts p, Dtype d) { return {passes::cast(p.re, d), passes::cast(p.im, d)}; }
 
 Val joined(Parts p) {
-  int64_t d = p.re.dim();
   Dims sizes = *broadcast_sizes({&p.re.type(), &p.im.type()});
+  const auto d = static_cast<int64_t>(sizes.size());
   p = {expand(p.re, sizes), expand(p.im, sizes)};
   Val pairs = in_order(cat({unsqueeze(p.re, d), unsqueeze(p.im, d)}, d));
   return p.re.b->view(pairs, ir::contiguous(pair_of(p.re.dtype()), p.re.sizes()));

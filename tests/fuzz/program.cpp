@@ -313,6 +313,8 @@ void take_the_other_way(const Step& step, std::vector<at::Tensor>& values, bool 
     other = at::nan_to_num(values.back(), 0.0, INFINITY, -INFINITY);
   else if (step.op.ends_with("shrink"))  // the gradient at NaN: 0 in a vector, passed on in a tail
     other = finite(value(0)) ? at::Tensor() : values.back() * NAN;
+  else if (values.back().is_complex() && !finite(values.back()))  // which part of it is NaN is the kernel's choice
+    other = at::complex(at::real(values.back()).nan_to_num(0, 0, 0), at::imag(values.back()).nan_to_num(0, 0, 0));
   if (!other.defined()) return;
   if (!finite(other) || !finite(values.back())) values.back() = other;
 }
