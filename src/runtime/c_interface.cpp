@@ -65,6 +65,14 @@ precast_runnable* made(runtime::ArtifactPtr artifact, const precast_host_ops* op
   return new precast_runnable{artifact, ops, artifact::to_json(m)};
 }
 
+// NULL where the driver would follow it.
+void require_memory(const std::string& what, const precast_tensor& t) {
+  if (t.ndim > 0 && (!t.sizes || !t.strides)) throw PrecompileError(what + ": sizes or strides are NULL");
+  precast_i64 n = 1;
+  for (int d = 0; d < t.ndim; ++d) n *= t.sizes[d];
+  if (n > 0 && !t.data) throw PrecompileError(what + ": data is NULL, and the tensor has elements");
+}
+
 // The tensors that the caller passes: module tensors, then user tensors.
 std::vector<precast_tensor> sources_of(const precast_binding& binding, const precast_leaf* leaves, int n) {
   std::vector<precast_tensor> sources = binding.bound;
@@ -180,6 +188,8 @@ int precast_bind(const precast_runnable* model, const precast_named* entries, in
                  precast_binding** binding) {
   return guarded([&] {
     *binding = nullptr;
+    for (int i = 0; i < n_entries; ++i)
+      require_memory("weight '" + std::string(entries[i].name) + "'", entries[i].tensor);
     *binding = bound(*model, entries, n_entries).release();
   });
 }
@@ -221,6 +231,8 @@ int precast_call_model(const precast_binding* binding, const precast_leaf* leave
                        precast_outputs** outputs) {
   return guarded([&] {
     *outputs = nullptr;
+    for (int i = 0; i < n_leaves; ++i)
+      if (leaves[i].kind == PRECAST_TENSOR) require_memory("leaf " + std::to_string(i), leaves[i].t);
     const runtime::Artifact& artifact = *binding->artifact;
     const artifact::Signature& signature = artifact.signature();
     auto result = std::make_unique<precast_outputs>();

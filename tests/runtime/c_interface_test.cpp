@@ -61,6 +61,10 @@ TEST_CASE("a program without LibTorch loads a pair, binds weights, calls, and re
     CHECK(precast_bind(model, entries, 2, &binding) == PRECAST_CONTRACT);
     CHECK(binding == nullptr);
     CHECK(std::string(precast_last_error()).find("the model (argument 0) has no buffer 'count'") == 0);
+    entries[1].tensor.data = nullptr;
+    CHECK(precast_bind(model, entries, 3, &binding) == PRECAST_CONTRACT);
+    CHECK(std::string(precast_last_error()) == "weight 'tied': data is NULL, and the tensor has elements");
+    entries[1].tensor.data = w.weight;
     REQUIRE(precast_bind(model, entries, 3, &binding) == PRECAST_OK);
     CHECK(std::string(precast_last_error()).empty());
   }
@@ -95,6 +99,14 @@ TEST_CASE("a program without LibTorch loads a pair, binds weights, calls, and re
   leaf.t.dtype = 6;
   CHECK(precast_call_model(binding, &leaf, 1, "(*, *)", &out) == PRECAST_CONTRACT);
   CHECK(std::string(precast_last_error()).find("argument 2: expected no more items, found a single value") == 0);
+  precast_leaf nothing = leaf;
+  nothing.t.data = nullptr;
+  CHECK(precast_call_model(binding, &nothing, 1, nullptr, &out) == PRECAST_CONTRACT);
+  CHECK(std::string(precast_last_error()) == "leaf 0: data is NULL, and the tensor has elements");
+  nothing = leaf;
+  nothing.t.strides = nullptr;
+  CHECK(precast_call_model(binding, &nothing, 1, nullptr, &out) == PRECAST_CONTRACT);
+  CHECK(std::string(precast_last_error()) == "leaf 0: sizes or strides are NULL");
   precast_free_binding(binding);
 }
 
