@@ -4,7 +4,6 @@
 #include <precast/precast.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -15,18 +14,18 @@
 #include "cases.h"
 #include "machine.h"
 #include "models/workload.h"
+#include "timing.h"
 
 namespace {
 
 using namespace precast;
 using demo::AnyModule;
+using demo::Clock;
+using demo::seconds_since;
 using demo::Tensors;
 using demo::Workload;
-using Clock = std::chrono::steady_clock;
 using Call = std::function<void()>;
 namespace fs = std::filesystem;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// Median seconds of each call; the calls take turns, so that whatever else the machine does falls on all of them.
 /// Calls shorter than a clock can tell are repeated.

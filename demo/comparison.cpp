@@ -1,6 +1,7 @@
 #include "comparison.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <sstream>
@@ -34,6 +35,13 @@ bool same_layout(const at::Tensor& a, const at::Tensor& b) {
 }
 
 }  // namespace
+
+void with_other_threads(const std::function<void()>& f) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(threads == 1 ? 2 : 1);
+  f();
+  at::set_num_threads(threads);
+}
 
 void Comparison::compare(const std::string& name, const at::Tensor& eager, const at::Tensor& ours,
                          const Spread& spread) {

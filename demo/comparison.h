@@ -2,6 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,9 @@ struct Spread {
   at::Tensor exact;
   double allowed = 0;
 };
+
+/// Runs `f` with another number of LibTorch's threads.
+void with_other_threads(const std::function<void()>& f);
 
 struct Comparison {
   std::string why;        // the first tensor that differs, and how; empty while all are equal

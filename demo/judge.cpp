@@ -3,7 +3,6 @@
 #include <precast/precast.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -18,10 +17,7 @@ namespace precast::demo {
 namespace {
 
 using Json = nlohmann::json;
-using Clock = std::chrono::steady_clock;
 using Call = std::function<Tensors(AnyModule&, const Tensors&)>;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// The line of JSON, of which a comparison makes a part.
 struct Judgement : Comparison {
@@ -66,10 +62,7 @@ Json judge_call(const Workload& w, const PairPaths& paths) {
   for (int call = 0; call < 2; ++call) {  // the second call sees what the first has left behind
     const Tensors a = w.run(eager, eager_inputs), b = ours(artifact, inputs);
     if (spread) {
-      const int threads = at::get_num_threads();
-      at::set_num_threads(threads == 1 ? 2 : 1);
-      w.run(other, other_inputs);
-      at::set_num_threads(threads);
+      with_other_threads([&] { w.run(other, other_inputs); });
       w.run(exact, exact_inputs);
     }
     c.compare("result", a, b);

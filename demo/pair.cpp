@@ -2,18 +2,15 @@
 
 #include <precast/precast.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "models/workload.h"
 #include "process.h"
+#include "timing.h"
 
 namespace precast::demo {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 template <class Module>
 void capture_as(const Workload& w, Module module, Captured& captured, const LowerOptions& options) {

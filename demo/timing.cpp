@@ -1,16 +1,9 @@
 #include "timing.h"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 namespace precast::demo {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-}  // namespace
 
 Times time_calls(const std::function<void()>& first, const std::function<void()>& second) {
   std::vector<double> times[2];

@@ -1,8 +1,14 @@
-// How long two functions take, side by side.
+// How long something takes; two functions side by side.
 #pragma once
+#include <chrono>
 #include <functional>
 
 namespace precast::demo {
+
+using Clock = std::chrono::steady_clock;
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 struct Times {
   double first_us, second_us;

@@ -84,7 +84,7 @@ std::vector<std::pair<std::string, at::Tensor>> state_of(const AnyModule& any) {
   std::vector<std::pair<std::string, at::Tensor>> state;
   const auto add = [&](const std::string& name, const at::Tensor& t) {
     state.emplace_back(name, t);
-    if (t.requires_grad()) state.emplace_back(name + ".grad", t.grad());
+    state.emplace_back(name + ".grad", t.grad());
   };
   if (const auto* nn = std::get_if<NnModule>(&any)) {
     for (const auto& item : (*nn)->named_parameters()) add(item.key(), item.value());

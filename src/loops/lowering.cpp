@@ -64,26 +64,28 @@ bool is_random(std::string_view op) {
   return false;
 }
 
+constexpr const char* kSolver = "a matrix factorization or solver";
+constexpr const char* kDataSize = "data-dependent size";
 /// What is left to the host for good: parts of names, and why.
 constexpr std::pair<std::string_view, const char*> kLeftToHost[] = {
     {"fft", "FFT"},
-    {"svd", "a matrix factorization or solver"},
-    {"_qr", "a matrix factorization or solver"},
-    {"geqrf", "a matrix factorization or solver"},
-    {"linalg_lu", "a matrix factorization or solver"},
-    {"cholesky", "a matrix factorization or solver"},
-    {"_eig", "a matrix factorization or solver"},
-    {"lstsq", "a matrix factorization or solver"},
-    {"solve", "a matrix factorization or solver"},
-    {"linalg_inv", "a matrix factorization or solver"},
-    {"linalg_det", "a matrix factorization or solver"},
-    {"linalg_matrix_exp", "a matrix factorization or solver"},
+    {"svd", kSolver},
+    {"_qr", kSolver},
+    {"geqrf", kSolver},
+    {"linalg_lu", kSolver},
+    {"cholesky", kSolver},
+    {"_eig", kSolver},
+    {"lstsq", kSolver},
+    {"solve", kSolver},
+    {"linalg_inv", kSolver},
+    {"linalg_det", kSolver},
+    {"linalg_matrix_exp", kSolver},
     {"quantize", "quantized"},
-    {"nonzero", "data-dependent size"},
-    {"unique", "data-dependent size"},
-    {"masked_select", "data-dependent size"},
-    {"bincount", "data-dependent size"},
-    {"repeat_interleave", "data-dependent size"},
+    {"nonzero", kDataSize},
+    {"unique", kDataSize},
+    {"masked_select", kDataSize},
+    {"bincount", kDataSize},
+    {"repeat_interleave", kDataSize},
 };
 
 }  // namespace
@@ -380,11 +382,8 @@ HostOperand Lowering::rows(ir::ValueId v, std::vector<int64_t>& strides) {
   const ir::Type t = type(v);
   strides = t.strides;
   if (t.sizes.back() <= 1 || t.strides.back() == 1) return operand(v);
-  const ir::Type dense = ir::contiguous(t.dtype, t.sizes);
-  strides = dense.strides;
-  const BufferId copy = new_buffer(dense);
-  map(copy, "copy", dense.sizes, dense.strides, 0, t.dtype, [&](const Indices& i) { return element(v, i); });
-  return {copy, 0};
+  strides = ir::contiguous_strides(t.sizes);
+  return dense(v);
 }
 
 HostOperand Lowering::dense(ir::ValueId v) {

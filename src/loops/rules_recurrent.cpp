@@ -52,11 +52,8 @@ Matrix rows_of(Lowering& l, ir::ValueId v) {
   if (even) {
     m.at = l.rows(v, strides);
   } else {
-    const ir::Type dense = ir::contiguous(t.dtype, t.sizes);
-    strides = dense.strides;
-    m.at = {l.new_buffer(dense), 0};
-    l.map(m.at.buffer, "copy", dense.sizes, dense.strides, 0, t.dtype,
-          [&](const Indices& i) { return l.element(v, i); });
+    strides = ir::contiguous_strides(t.sizes);
+    m.at = l.dense(v);
   }
   m.row_stride = t.sizes.size() > 1 ? strides[strides.size() - 2] : m.columns;
   return m;

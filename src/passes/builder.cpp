@@ -234,6 +234,10 @@ Val sum(Val x, const Dims& dims, bool keepdim) {
   return reduce("sum.dim_IntList", counts ? cast(x, Dtype::i64) : x, dims, keepdim, counts ? Dtype::i64 : x.dtype());
 }
 
+Val cumsum(Val x, int64_t dim) {
+  return x.b->emit("aten::cumsum", {{"self", Ref{x.id}}, {"dim", dim}, {"dtype", {}}}, x.type());
+}
+
 Val reduce_one(std::string_view op, Val x, int64_t dim, bool keepdim, Dtype result) {
   if (x.dim() == 0) return reduce_one(op, reshape(x, {1}), 0, false, result);
   std::vector<Arg> args{{"self", ref(x)}, {"dim", dim}, {"keepdim", keepdim}};

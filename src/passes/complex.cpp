@@ -6,7 +6,8 @@
 #include <cmath>
 #include <complex>
 #include <numeric>
-#include <unordered_map>
+
+#include "passes/rules.h"
 
 namespace precast::passes {
 namespace {
@@ -156,21 +157,14 @@ void compare(Op& op) {
 
 // ---- reductions
 
-void sum_rule(Op& op) {
-  if (op.dtype("dtype")) decline("a sum in another dtype");
+template <Val reduce(Val, const Dims&, bool)>
+void of_dims(Op& op) {
+  if (op.dtype("dtype")) decline("a reduction in another dtype");
   Val x = op.val("self");
   Dims dims = op.dims("dim", x);
   bool keep = op.given("keepdim") && op.flag("keepdim");
   Parts p = parts(x);
-  give(op, {sum(p.re, dims, keep), sum(p.im, dims, keep)});
-}
-void mean_rule(Op& op) {
-  if (op.dtype("dtype")) decline("a mean in another dtype");
-  Val x = op.val("self");
-  Dims dims = op.dims("dim", x);
-  bool keep = op.given("keepdim") && op.flag("keepdim");
-  Parts p = parts(x);
-  give(op, {mean(p.re, dims, keep), mean(p.im, dims, keep)});
+  give(op, {reduce(p.re, dims, keep), reduce(p.im, dims, keep)});
 }
 
 // ---- matrix products
@@ -258,10 +252,10 @@ constexpr Row kRows[] = {
     {"aten::eq.Scalar", compare<true>},
     {"aten::ne.Tensor", compare<false>},
     {"aten::ne.Scalar", compare<false>},
-    {"aten::sum", sum_rule},
-    {"aten::sum.dim_IntList", sum_rule},
-    {"aten::mean", mean_rule},
-    {"aten::mean.dim", mean_rule},
+    {"aten::sum", of_dims<sum>},
+    {"aten::sum.dim_IntList", of_dims<sum>},
+    {"aten::mean", of_dims<mean>},
+    {"aten::mean.dim", of_dims<mean>},
     {"aten::mm", matrix_product<mm>},
     {"aten::bmm", matrix_product<bmm>},
     {"aten::where.self", where_rule},
@@ -288,15 +282,7 @@ constexpr Row kRows[] = {
 
 }  // namespace
 
-Rule find_complex_rule(std::string_view op) {
-  static const std::unordered_map<std::string_view, Rule> rules = [] {
-    std::unordered_map<std::string_view, Rule> m;
-    for (const Row& row : kRows) m.emplace(row.op, row.rule);
-    return m;
-  }();
-  auto it = rules.find(op);
-  return it == rules.end() ? nullptr : it->second;
-}
+std::span<const Row> complex_rules() { return kRows; }
 
 Val complex_copy(Val v, const Dims& strides) {
   Dims order(strides.size());

@@ -1,16 +1,11 @@
-// Connectionist temporal classification: core ops as they are, where a routine has them.
+// Connectionist temporal classification: core ops as they are; loops/rules_ctc.cpp says which.
 #include "passes/rules.h"
 
 namespace precast::passes {
 namespace {
 
-using ir::Dtype;
-
 template <size_t results>
 void as_it_is(Op& op) {
-  const Dtype dtype = op.val("log_probs").dtype();
-  if (dtype != Dtype::f32 && dtype != Dtype::f64) decline("of another dtype than f32 and f64");
-  if (op.val("log_probs").dim() != 3 || op.val("log_probs").type().numel() == 0) decline("no [steps, batch, classes]");
   std::vector<ir::Type> types;
   for (size_t i = 0; i < results; ++i) {
     if (!op.wants(i)) decline("without one of its results");

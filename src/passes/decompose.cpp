@@ -5,6 +5,7 @@
 
 #include "passes/complex.h"
 #include "passes/passes.h"
+#include "passes/rules.h"
 #include "util/errors.h"
 
 namespace precast::passes {

@@ -1,17 +1,18 @@
 // Losses and their gradients.
+#include "passes/loss.h"
+
 #include "passes/rules.h"
 
 namespace precast::passes {
-namespace {
-
-using ir::Dtype;
-
-enum Reduction { kNone = 0, kMean = 1, kSum = 2 };
 
 Val reduced(Val loss, int64_t reduction) {
   if (reduction == kNone) return loss;
   return reduction == kMean ? mean(loss, all_dims(loss), false) : sum(loss, all_dims(loss), false);
 }
+
+namespace {
+
+using ir::Dtype;
 
 // loss(x, target), element by element, then reduced.
 template <class F>

@@ -1,6 +1,7 @@
 // Losses by margins, of classes and of labels, and their gradients.
 #include <cmath>
 
+#include "passes/loss.h"
 #include "passes/rules.h"
 
 namespace precast::passes {
@@ -8,15 +9,12 @@ namespace {
 
 using ir::Dtype;
 
-enum Reduction { kNone = 0, kMean = 1, kSum = 2 };
-
 bool real(Dtype d) { return d == Dtype::f32 || d == Dtype::f64; }
 
 // Of samples [N], or of one sample without a batch.
 Val reduced(Op& op, Val losses) {
-  int64_t reduction = op.integer("reduction");
-  if (reduction == kNone) return op.wants(0) ? reshape(losses, op.wanted(0).sizes) : losses;
-  return reduction == kMean ? mean(losses, {0}, false) : sum(losses, {0}, false);
+  Val all = passes::reduced(losses, op.integer("reduction"));
+  return op.wants(0) ? reshape(all, op.wanted(0).sizes) : all;
 }
 
 // The gradient that each sample gets, [N, 1].
@@ -83,10 +81,7 @@ Labels labels(Op& op) {
   if (l.x.dim() == 1) l.x = unsqueeze(l.x, 0);
   if (l.x.dim() != 2 || l.x.numel() == 0) decline("a loss of nothing");
   l.target = reshape(l.target, l.x.sizes());
-  Val ended = cast(lt(l.target, 0), Dtype::i64);
-  Val before =
-      l.x.b->emit("aten::cumsum", {{"self", ir::Ref{ended.id}}, {"dim", int64_t{1}}, {"dtype", {}}}, ended.type());
-  l.used = eq(before, 0);
+  l.used = eq(cumsum(cast(lt(l.target, 0), Dtype::i64), 1), 0);
   l.target = where(l.used, l.target, 0);
   // Gives each label back, and refuses one that is out of range, as eager does.
   Val flat = reshape(l.target, {l.x.numel()});

@@ -22,9 +22,11 @@ Rows rows_of(Op& op) {
   return {in_order(transpose(x, d, x.dim() - 1)), d, x.dim() - 1, number};
 }
 // A result whose last dim belongs at d.
-Val back(const Rows& r, Val v, bool keeps_dim = true) {
-  if (r.number) return reshape(v, {});
-  return keeps_dim ? transpose(v, r.d, r.end) : v;
+Val back(const Rows& r, Val v) { return r.number ? reshape(v, {}) : transpose(v, r.d, r.end); }
+
+// Values and indices, each with its rows back at d.
+void give(Op& op, const Rows& r, const std::vector<Val>& v) {
+  for (size_t i = 0; i < v.size(); ++i) op.result(i, back(r, v[i]));
 }
 
 // Values and indices of `length` along the dim.
@@ -39,7 +41,7 @@ void sort(Op& op) {
   bool stable = op.given("stable") && op.flag("stable");
   auto v = ordered(op, "aten::sort.stable", r,
                    {{"stable", stable}, {"dim", r.end}, {"descending", op.flag("descending")}}, r.x.sizes());
-  for (size_t i = 0; i < 2; ++i) op.result(i, back(r, v[i]));
+  give(op, r, v);
 }
 
 void topk(Op& op) {
@@ -50,7 +52,7 @@ void topk(Op& op) {
   sizes.back() = k;
   auto v = ordered(op, "aten::topk", r,
                    {{"k", k}, {"dim", r.end}, {"largest", op.flag("largest")}, {"sorted", op.flag("sorted")}}, sizes);
-  for (size_t i = 0; i < 2; ++i) op.result(i, back(r, v[i]));
+  give(op, r, v);
 }
 
 // One element of each row.
@@ -89,7 +91,7 @@ void nanmedian(Op& op) { of_all(op, "aten::nanmedian.dim"); }
 void cumulative(Op& op, std::string name) {
   Rows r = rows_of(op);
   auto v = ordered(op, std::move(name), r, {{"dim", r.end}}, r.x.sizes());
-  for (size_t i = 0; i < 2; ++i) op.result(i, back(r, v[i]));
+  give(op, r, v);
 }
 void cummax(Op& op) { cumulative(op, "aten::cummax"); }
 void cummin(Op& op) { cumulative(op, "aten::cummin"); }

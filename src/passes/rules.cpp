@@ -22,26 +22,36 @@ constexpr std::span<const Row> (*kTables[])() = {
     foreach_rules,   grid_rules,      margin_loss_rules, distance_rules,   rearrange_rules,
 };
 
-}  // namespace
+using Table = std::unordered_map<std::string_view, Rule>;
 
-namespace {
-
-const std::unordered_map<std::string_view, Rule>& all_rules() {
-  static const std::unordered_map<std::string_view, Rule> rules = [] {
-    std::unordered_map<std::string_view, Rule> m;
-    for (auto table : kTables)
-      for (const Row& row : table())
-        PRECAST_CHECK(m.emplace(row.op, row.rule).second, std::string(row.op) + " has two rows");
-    return m;
+void add(Table& table, std::span<const Row> rows) {
+  for (const Row& row : rows)
+    PRECAST_CHECK(table.emplace(row.op, row.rule).second, std::string(row.op) + " has two rows");
+}
+const Table& all_rules() {
+  static const Table rules = [] {
+    Table table;
+    for (auto rows : kTables) add(table, rows());
+    return table;
   }();
   return rules;
+}
+Rule find(const Table& table, std::string_view op) {
+  auto it = table.find(op);
+  return it == table.end() ? nullptr : it->second;
 }
 
 }  // namespace
 
-Rule find_rule(std::string_view op) {
-  auto it = all_rules().find(op);
-  return it == all_rules().end() ? nullptr : it->second;
+Rule find_rule(std::string_view op) { return find(all_rules(), op); }
+
+Rule find_complex_rule(std::string_view op) {
+  static const Table rules = [] {
+    Table table;
+    add(table, complex_rules());
+    return table;
+  }();
+  return find(rules, op);
 }
 
 std::vector<std::string_view> ops_with_rules() {

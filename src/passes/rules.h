@@ -72,7 +72,6 @@ struct Row {
 std::span<const Row> pointwise_rules();
 std::span<const Row> special_rules();
 std::span<const Row> ternary_rules();
-std::span<const Row> complex_rules();
 std::span<const Row> activation_rules();
 std::span<const Row> reduction_rules();
 std::span<const Row> order_rules();
@@ -100,8 +99,11 @@ std::span<const Row> attention_rules();
 std::span<const Row> recurrent_rules();
 std::span<const Row> ctc_rules();
 
+std::span<const Row> complex_rules();  // for nodes with complex values, which have no other rules
+
 /// nullptr when no table has the op.
 Rule find_rule(std::string_view op);
+Rule find_complex_rule(std::string_view op);
 /// All ops of the tables, sorted.
 std::vector<std::string_view> ops_with_rules();
 

@@ -140,9 +140,7 @@ void index_fill(Op& op) {
 // Which element of source each place takes, where the mask holds; 0 elsewhere.
 Val places(Val mask) {
   Val flat = cast(reshape(mask, {mask.numel()}), Dtype::i64);
-  Val count =
-      mask.b->emit("aten::cumsum", {{"self", ir::Ref{flat.id}}, {"dim", int64_t{0}}, {"dtype", {}}}, flat.type());
-  return reshape(where(eq(flat, 0), 0, count - 1), mask.sizes());
+  return reshape(where(eq(flat, 0), 0, cumsum(flat, 0) - 1), mask.sizes());
 }
 void masked_scatter(Op& op) {
   Val x = op.val("self"), mask = op.val("mask"), source = op.val("source");

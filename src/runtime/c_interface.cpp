@@ -1,5 +1,6 @@
 #include "precast/runtime.h"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 #include <vector>
@@ -65,12 +66,12 @@ precast_runnable* made(runtime::ArtifactPtr artifact, const precast_host_ops* op
   return new precast_runnable{artifact, ops, artifact::to_json(m)};
 }
 
-// NULL where the driver would follow it.
-void require_memory(const std::string& what, const precast_tensor& t) {
-  if (t.ndim > 0 && (!t.sizes || !t.strides)) throw PrecompileError(what + ": sizes or strides are NULL");
-  precast_i64 n = 1;
-  for (int d = 0; d < t.ndim; ++d) n *= t.sizes[d];
-  if (n > 0 && !t.data) throw PrecompileError(what + ": data is NULL, and the tensor has elements");
+// NULL where the driver would follow it; nullptr if there is none. Asked of each leaf of each call.
+const char* missing_memory(const precast_tensor& t) {
+  if (t.ndim > 0 && (!t.sizes || !t.strides)) return "sizes or strides are NULL";
+  if (t.data) return nullptr;
+  const bool empty = std::any_of(t.sizes, t.sizes + t.ndim, [](precast_i64 size) { return size <= 0; });
+  return empty ? nullptr : "data is NULL, and the tensor has elements";
 }
 
 // The tensors that the caller passes: module tensors, then user tensors.
@@ -189,7 +190,8 @@ int precast_bind(const precast_runnable* model, const precast_named* entries, in
   return guarded([&] {
     *binding = nullptr;
     for (int i = 0; i < n_entries; ++i)
-      require_memory("weight '" + std::string(entries[i].name) + "'", entries[i].tensor);
+      if (const char* fault = missing_memory(entries[i].tensor))
+        throw PrecompileError("weight '" + std::string(entries[i].name) + "': " + fault);
     *binding = bound(*model, entries, n_entries).release();
   });
 }
@@ -232,7 +234,8 @@ int precast_call_model(const precast_binding* binding, const precast_leaf* leave
   return guarded([&] {
     *outputs = nullptr;
     for (int i = 0; i < n_leaves; ++i)
-      if (leaves[i].kind == PRECAST_TENSOR) require_memory("leaf " + std::to_string(i), leaves[i].t);
+      if (const char* fault = leaves[i].kind == PRECAST_TENSOR ? missing_memory(leaves[i].t) : nullptr)
+        throw PrecompileError("leaf " + std::to_string(i) + ": " + fault);
     const runtime::Artifact& artifact = *binding->artifact;
     const artifact::Signature& signature = artifact.signature();
     auto result = std::make_unique<precast_outputs>();

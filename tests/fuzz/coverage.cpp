@@ -12,6 +12,12 @@ const std::vector<std::pair<at::ScalarType, std::string>>& grid_dtypes() {
   return all;
 }
 
+std::string dtype_name(at::ScalarType dtype) {
+  for (const auto& [d, name] : grid_dtypes())
+    if (d == dtype) return name;
+  return "none";
+}
+
 std::string dtype_of(const Step& step, const std::vector<at::Tensor>& values) {
   int first = -1;
   for (const Arg& arg : step.args) {
@@ -19,10 +25,7 @@ std::string dtype_of(const Step& step, const std::vector<at::Tensor>& values) {
     if (const auto* list = std::get_if<std::vector<Ref>>(&arg); list && !list->empty()) first = list->front().value;
     if (first >= 0) break;
   }
-  if (first >= 0)
-    for (const auto& [dtype, name] : grid_dtypes())
-      if (dtype == values[static_cast<size_t>(first)].scalar_type()) return name;
-  return "none";
+  return first >= 0 ? dtype_name(values[static_cast<size_t>(first)].scalar_type()) : "none";
 }
 
 Coverage coverage(const std::vector<Program>& programs) {

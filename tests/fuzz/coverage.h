@@ -16,6 +16,7 @@ using Coverage = std::map<std::string, std::map<std::string, int>>;
 using Holes = std::map<std::string, std::map<std::string, std::string>>;
 
 const std::vector<std::pair<at::ScalarType, std::string>>& grid_dtypes();
+std::string dtype_name(at::ScalarType);
 /// The name of the dtype of its first tensor; "none" without one.
 std::string dtype_of(const Step&, const std::vector<at::Tensor>& values);
 

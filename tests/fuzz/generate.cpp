@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <array>
+#include <utility>
 
 #include "coverage.h"
 #include "inputs.h"
@@ -145,14 +146,8 @@ bool finish(State& s, size_t least_steps) {
   if (s.program.steps.size() < least_steps || s.program.results.empty()) return false;
   s.program.inexact = s.inexact;
   s.program.backward = s.random.chance(0.6);
-  if (s.program.backward && !well_conditioned(s.program)) s.program.backward = false;
-  return well_conditioned(s.program);
-}
-
-std::string name_of(at::ScalarType dtype) {
-  for (const auto& [d, name] : grid_dtypes())
-    if (d == dtype) return name;
-  return "";
+  if (well_conditioned(s.program)) return true;
+  return std::exchange(s.program.backward, false) && well_conditioned(s.program);
 }
 
 // The op on the dtype first, then a step or two on what it gives.
@@ -167,7 +162,7 @@ Program generate_for(const Target& target, uint64_t seed) {
       if (why.empty() || fault.starts_with("eager refuses")) why = fault;  // the reason that says most
       continue;
     }
-    if (dtype_of(s.program.steps[0], make_inputs(s.program, Variant::capture)) != name_of(target.dtype)) {
+    if (dtype_of(s.program.steps[0], make_inputs(s.program, Variant::capture)) != dtype_name(target.dtype)) {
       why = "the generator gives it other dtypes";
       continue;
     }

@@ -155,7 +155,8 @@ class Driver {
   void fill_grid() {
     std::vector<std::string> missing, possible;
     for (size_t i = 0; i < targets().size(); ++i)
-      if (!coverage_[targets()[i].op].contains(dtype_name(i))) missing.push_back(std::to_string(kFirstTarget + i));
+      if (!coverage_[targets()[i].op].contains(dtype_name(targets()[i].dtype)))
+        missing.push_back(std::to_string(kFirstTarget + i));
     fs::remove_all(options_.dir);
     fs::create_directories(options_.dir);
     if (run_worker("plan", missing, {}) != 0)
@@ -167,7 +168,7 @@ class Driver {
       if (kind == "possible")
         possible.push_back(name);
       else
-        holes_[targets()[i].op][dtype_name(i)] = why;
+        holes_[targets()[i].op][dtype_name(targets()[i].dtype)] = why;
     }
     const auto batch = static_cast<size_t>(2 * options_.batch);  // of small programs
     for (size_t at = 0; !stopped && at < possible.size(); at += batch)
@@ -268,8 +269,6 @@ class Driver {
       if (kind == "cover" && count) coverage_[a][b] += std::stoi(c);
     }
   }
-
-  static std::string dtype_name(size_t target) { return grid_dtypes()[target % grid_dtypes().size()].second; }
 
   Options options_;
   Coverage coverage_;

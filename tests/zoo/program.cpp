@@ -1,7 +1,6 @@
 // precast_zoo: the networks as TorchScript files, and a table of them at full size.
 #include <torch/torch.h>
 
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -16,13 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-using Clock = std::chrono::steady_clock;
+using demo::Clock;
+using demo::seconds_since;
 
 constexpr const char* kUsage =
     "precast_zoo make FOLDER [small]    write the networks as TorchScript files, at full size or small\n"
     "precast_zoo table [NAME...]        full size: capture, load in another process, compare with eager, time\n";
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 const Network& network(const std::string& name) {
   for (const Family& family : families())

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "models/workload.h"
+
 namespace precast::zoo {
 
 at::Tensor Task::operator()(Module m, const Tensors& in) const {
@@ -30,16 +32,6 @@ Tensors Task::inputs(uint64_t seed) const {
   return in;
 }
 
-Named state_of(const Module& module) {
-  Named state;
-  for (const auto& p : module.named_parameters()) {
-    state.emplace_back(p.name, p.value.detach());
-    state.emplace_back("the gradient of " + p.name, p.value.grad());
-  }
-  for (const auto& b : module.named_buffers()) state.emplace_back(b.name, b.value);
-  return state;
-}
-
 namespace {
 
 /// A module with its inputs, and what calls have made of them.
@@ -51,7 +43,7 @@ struct Side {
   Named seen() const {
     Named all = {{"the result", result}};
     for (size_t i = 0; i < in.size(); ++i) all.emplace_back("input " + std::to_string(i), in[i]);
-    const Named state = state_of(module);
+    const Named state = demo::state_of(module);
     all.insert(all.end(), state.begin(), state.end());
     return all;
   }
@@ -83,10 +75,7 @@ Comparison compare_with_eager(const Task& task, const Call& ours) {
     eager.run(task);
     artifact.run(ours);
     exact.run(task);
-    const int threads = at::get_num_threads();
-    at::set_num_threads(threads == 1 ? 2 : 1);
-    other.run(task);
-    at::set_num_threads(threads);
+    demo::with_other_threads([&] { other.run(task); });
     c.compare(eager.seen(), artifact.seen(), other.seen(), exact.seen());
   }
   return c;

@@ -30,9 +30,6 @@ using Call = std::function<at::Tensor(Module, Tensors)>;
 /// Calls both twice, from equal modules, inputs and random numbers: results, inputs, parameters, buffers, gradients.
 Comparison compare_with_eager(const Task&, const Call& ours);
 
-/// All that a call leaves of a module.
-Named state_of(const Module&);
-
 /// Ops that may stay with the host: factorizations, FFT, quantized and random ops, sizes that depend on data, values
 /// read on the host.
 bool may_stay(const std::string& op);
