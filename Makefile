@@ -7,7 +7,7 @@ TESTS ?= .
 export JOBS
 ctest = ctest --output-on-failure --parallel $(JOBS) --tests-regex '$(TESTS)' --test-dir
 
-.PHONY: help demo test bench fuzz accuracy zoo asan test-torch format setup install clean
+.PHONY: help demo test bench fuzz accuracy zoo mutate asan test-torch format setup install clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -42,6 +42,10 @@ accuracy:  ## errors of the emitted f32 functions over all 2^32 inputs, into doc
 zoo:  ## networks that nobody tuned for, at full size: a table; WHAT="llama u_net" for some of them
 	@tools/build.sh default precast_zoo
 	@build/default/bin/precast_zoo table $(WHAT)
+
+mutate:  ## switches off each check of docs/programming-model.md, one at a time: some test must go red
+	@tools/build.sh mutate precast_mutate
+	@build/mutate/bin/precast_mutate
 
 asan:  ## all tests with address and undefined-behaviour sanitizers
 	@tools/build.sh asan

@@ -1,6 +1,7 @@
 // The emitted f32 functions of one argument, what they should give, and how far off they are.
 #pragma once
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +10,42 @@
 #include <vector>
 
 namespace accuracy {
+
+/// Logarithmic derivative of the gamma function: upward recurrence, then the asymptotic series (Abramowitz & Stegun
+/// 6.3.5, 6.3.18); reflection below zero. ATen's values at the poles.
+inline double digamma(double x) {
+  if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
+  if (x < 0 && x == std::trunc(x)) return std::numeric_limits<double>::quiet_NaN();
+  constexpr long double pi = 3.14159265358979323846264338327950288L;
+  long double t = x, sum = 0;
+  if (x < 0) {
+    const long double rest = t - std::trunc(t);
+    sum -= pi / std::tan(pi * rest);
+    t = 1 - t;
+  }
+  for (; t < 16; t += 1) sum -= 1 / t;
+  if (std::isinf(t)) return static_cast<double>(t);
+  const long double w = 1 / (t * t);
+  const long double series =
+      w * (1 / 12.L - w * (1 / 120.L - w * (1 / 252.L - w * (1 / 240.L - w * (1 / 132.L - w * 691 / 32760.L)))));
+  return static_cast<double>(sum + std::log(t) - 0.5L / t - series);
+}
+
+/// Inverse error function: Newton's method on erf below one half, on erfc above, where 1 - x is exact in double.
+inline double erfinv(double x) {
+  const double a = std::abs(x);
+  if (!(a < 1)) return a == 1 ? x * std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  constexpr double half_root_pi = 0.88622692545275801365;
+  const double u = std::sqrt(-std::log1p(-a * a));  // within 15 % of the result (Winitzki's leading term)
+  double y = a < 0.5 ? half_root_pi * a : 0.9 * u;
+  for (int i = 0; i < 8; ++i) {
+    const double miss = a < 0.5 ? std::erf(y) - a : (1 - a) - std::erfc(y);
+    const double step = half_root_pi * std::exp(y * y) * miss;
+    y -= step / (1 + y * step);  // Halley
+    if (std::abs(step) < 1e-13 * y) break;
+  }
+  return std::copysign(y, x);
+}
 
 struct Function {
   const char* name;
@@ -39,6 +76,9 @@ inline const std::vector<Function>& functions() {
       {"atanh", std::atanh, 0.51},
       {"erf", std::erf, 1.4},
       {"erfc", std::erfc, 0.51},
+      {"erfinv", erfinv, 0.51},
+      {"lgamma", std::lgamma, 10},
+      {"digamma", digamma, 0.51},
       {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, 2.5},
       {"sqrt", std::sqrt, 0.5},
       {"rsqrt", [](double x) { return 1 / std::sqrt(x); }, 1.5},
@@ -54,8 +94,8 @@ struct Exact {
   double per_ulp;  // 1 / ulp
 
   explicit Exact(double v) : value(v), rounded(static_cast<float>(v)) {
-    const int exponent = v == 0 ? -126 : std::max(std::ilogb(v), -126);
-    per_ulp = std::ldexp(1.0, 23 - exponent);
+    const auto exponent = static_cast<int64_t>((std::bit_cast<uint64_t>(v) >> 52) & 0x7ff) - 1023;
+    per_ulp = std::bit_cast<double>(static_cast<uint64_t>(23 - std::max<int64_t>(exponent, -126) + 1023) << 52);
   }
 };
 

@@ -15,6 +15,7 @@
 #include "precast/detail/core.h"
 #include "trace/geometry.h"
 #include "trace/recorder.h"
+#include "util/checks.h"
 #include "util/errors.h"
 
 namespace precast::detail {
@@ -234,16 +235,15 @@ struct CaptureCore::State {
 
   void require_open(const char* what) const {
     if (spent)
-      throw PrecompileError(std::string(what) +
-                            ": this capture is spent; a capture is single-use, so make another one "
-                            "with precast::capture()");
+      refuse(Check::capture_spent, std::string(what) +
+                                       ": this capture is spent; a capture is single-use, so make another one "
+                                       "with precast::capture()");
   }
-  void require_call(const char* what) const {
-    require_open(what);
+  void require_recording(const char* what) const {
     if (!recording)
-      throw PrecompileError(std::string(what) +
-                            ": the capture made no call, so there is nothing to write; call it once as "
-                            "you would call fn");
+      refuse(Check::capture_no_call, std::string(what) +
+                                         ": the capture made no call, so there is nothing to write; call it once as "
+                                         "you would call fn");
   }
 
   const artifact::PairBytes& build() {
@@ -285,9 +285,9 @@ void CaptureCore::record(const Arguments& arguments, const std::function<void(co
   State& s = *state_;
   s.require_open("call");
   if (s.recording)
-    throw PrecompileError(
-        "call: a make_fx capture takes exactly one call, and this one has been made; make another "
-        "capture for another call");
+    refuse(Check::capture_second_call,
+           "call: a make_fx capture takes exactly one call, and this one has been made; make another "
+           "capture for another call");
   const Call call(arguments);
   torch::jit::GraphOptimizerEnabledGuard no_optimizer(false);  // its passes run operators of their own
   std::string out_spec;
@@ -326,13 +326,14 @@ void CaptureCore::record(const Arguments& arguments, const std::function<void(co
 }
 
 Pair CaptureCore::pair() {
-  state_->require_call("precompile");
+  state_->require_recording("precompile");
   const artifact::PairBytes& built = state_->build();
   return {built.code, built.cache};
 }
 
 void CaptureCore::save() {
-  state_->require_call("save");
+  state_->require_open("save");
+  state_->require_recording("save");
   state_->write();
 }
 
@@ -340,10 +341,7 @@ void CaptureCore::finish() {
   State& s = *state_;
   s.require_open("finish");
   s.spent = true;
-  if (!s.recording)
-    throw PrecompileError(
-        "finish: the capture made no call, so there is nothing to write; call it once as you would "
-        "call fn");
+  s.require_recording("finish");
   s.write();
 }
 

@@ -13,6 +13,7 @@
 #include "precast/error.h"
 #include "runtime/artifact.h"
 #include "trace/dispatch.h"
+#include "util/checks.h"
 #include "util/errors.h"
 #include "util/warn.h"
 
@@ -125,9 +126,9 @@ class LoadedRunnable final : public Runnable {
 
   std::shared_ptr<const Binding> bind(std::span<const ModuleRef> modules) const override {
     if (modules.size() != signature_.module_positions.size())
-      throw PrecompileError("bind: expected " + std::to_string(signature_.module_positions.size()) +
-                            " modules, found " + std::to_string(modules.size()) +
-                            ". Pass all modules of the captured call, in their order.");
+      refuse(Check::call_bind_count, "bind: expected " + std::to_string(signature_.module_positions.size()) +
+                                         " modules, found " + std::to_string(modules.size()) +
+                                         ". Pass all modules of the captured call, in their order.");
     return match(modules);
   }
   std::shared_ptr<Snapshot> freeze(std::span<const ModuleRef> modules) const override {
@@ -161,25 +162,27 @@ class LoadedRunnable final : public Runnable {
   }
   void check_arguments(int positional, std::span<const int> module_positions) const override {
     if (positional != signature_.num_positional_args)
-      throw PrecompileError("load: the artifact takes " + std::to_string(signature_.num_positional_args) +
-                            " arguments, the signature asked for has " + std::to_string(positional));
+      refuse(Check::load_signature_count, "load: the artifact takes " + std::to_string(signature_.num_positional_args) +
+                                              " arguments, the signature asked for has " + std::to_string(positional));
     for (int i = 0; i < positional; ++i) {
       const auto names = [i](const auto& list) { return std::find(list.begin(), list.end(), i) != list.end(); };
       if (names(module_positions) != names(signature_.module_positions))
-        throw PrecompileError("load: argument " + std::to_string(i) + " is " +
-                              (names(signature_.module_positions) ? "a module" : "no module") +
-                              " in the artifact, and is " + (names(module_positions) ? "one" : "none") +
-                              " in the signature asked for");
+        refuse(Check::load_signature_modules,
+               "load: argument " + std::to_string(i) + " is " +
+                   (names(signature_.module_positions) ? "a module" : "no module") + " in the artifact, and is " +
+                   (names(module_positions) ? "one" : "none") + " in the signature asked for");
     }
   }
   void refuse_argument(int positional, const std::string& asked) const override {
-    throw PrecompileError("load: argument " + std::to_string(positional) + " is " + asked +
-                          " in the signature asked for; the artifact takes the arguments " +
-                          signature_.in_spec.value_or("(unknown)") + kinds_in_words(argument_kinds(signature_)));
+    refuse(Check::load_signature_argument, "load: argument " + std::to_string(positional) + " is " + asked +
+                                               " in the signature asked for; the artifact takes the arguments " +
+                                               signature_.in_spec.value_or("(unknown)") +
+                                               kinds_in_words(argument_kinds(signature_)));
   }
   void refuse_result(const std::string& asked) const override {
-    throw PrecompileError("load: the result is " + asked + " in the signature asked for; the artifact returns " +
-                          signature_.out_spec + kinds_in_words(result_kinds(signature_)));
+    refuse(Check::load_signature_result, "load: the result is " + asked +
+                                             " in the signature asked for; the artifact returns " +
+                                             signature_.out_spec + kinds_in_words(result_kinds(signature_)));
   }
   const std::string& backend() const override { return signature_.backend; }
   std::string metadata() const override { return artifact::to_json(artifact_->metadata()); }
@@ -275,13 +278,14 @@ class LoadedRunnable final : public Runnable {
       const artifact::ModuleAttribute& a = extra ? attributes[i] : signature_.attributes[i];
       const bool other = !lacks && !extra && (attributes[i].name != a.name || attributes[i].module != a.module);
       if (!lacks && !extra && !other && attributes[i].value == a.value) continue;
-      throw PrecompileError("attribute '" + a.name + "' of " + where(a.module) + ": expected " +
-                            (extra ? "none" : a.value) + ", found " +
-                            (lacks   ? "none"
-                             : other ? "attribute '" + attributes[i].name + "'"
-                                     : attributes[i].value) +
-                            ". The recorded call read it, so its value is a condition: pass a model with the same, or "
-                            "capture again.");
+      refuse(Check::call_attribute,
+             "attribute '" + a.name + "' of " + where(a.module) + ": expected " + (extra ? "none" : a.value) +
+                 ", found " +
+                 (lacks   ? "none"
+                  : other ? "attribute '" + attributes[i].name + "'"
+                          : attributes[i].value) +
+                 ". The recorded call read it, so its value is a condition: pass a model with the same, or "
+                 "capture again.");
     }
     const auto modes = host_torch::module_modes(modules);
     for (size_t i = 0; i < std::min(modes.size(), signature_.modes.size()); ++i) {
@@ -330,7 +334,8 @@ class LoadedRunnable final : public Runnable {
   void run(const Tensors& live, const Snapshot::Weights* frozen, const Arguments& a,
            std::span<ResultLeaf> results) const {
     if (trace::is_recording())
-      throw PrecompileError(
+      refuse(
+          Check::call_while_recording,
           "a loaded artifact was called inside a function that is being recorded; its kernels show no operations, so "
           "call the function it was captured from there");
     c10::SmallVector<precast_leaf, 8> leaves;

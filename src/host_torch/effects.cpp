@@ -8,6 +8,7 @@
 #include "host_torch/host.h"
 #include "host_torch/tensor_types.h"
 #include "precast/error.h"
+#include "util/checks.h"
 #include "util/errors.h"
 
 namespace precast::host_torch {
@@ -90,17 +91,20 @@ void check_gradients(const artifact::Signature& s, SourceTensors sources) {
       return "the gradient of parameter '" + s.params.at(static_cast<size_t>(source)).name + "'";
     };
     if (!grad.sizes().equals(t.sizes()) || grad.scalar_type() != t.scalar_type() || grad.device() != t.device())
-      throw PrecompileError(name() + ": expected " + ir::to_string(type_of(t)) + " as the parameter is, found " +
-                            c10::str(grad.toString(), grad.sizes()) + "; the call changes it, so clear it first");
+      refuse(Check::call_gradient_type, name() + ": expected " + ir::to_string(type_of(t)) +
+                                            " as the parameter is, found " + c10::str(grad.toString(), grad.sizes()) +
+                                            "; the call changes it, so clear it first");
     if (!in_place || grad.layout() != at::kStrided) return;
     if (at::has_internal_overlap(grad) == at::MemOverlap::Yes)
-      throw PrecompileError(name() +
-                            ": expected a tensor that can be written, found one whose elements share memory "
-                            "(expanded); the call changes it, so clone it or clear it first");
+      refuse(Check::call_gradient_overlap,
+             name() +
+                 ": expected a tensor that can be written, found one whose elements share memory "
+                 "(expanded); the call changes it, so clone it or clear it first");
     for (size_t i = n_bound; i < sources.size(); ++i)
       if (sources[i]->defined() && sources[i]->has_storage() && sources[i]->is_alias_of(grad))
-        throw PrecompileError(name() + ": expected memory of its own, found that of " + argument_name(s, i) +
-                              "; the call changes the gradient, so pass a copy (.clone())");
+        refuse(Check::call_gradient_shared, name() + ": expected memory of its own, found that of " +
+                                                argument_name(s, i) +
+                                                "; the call changes the gradient, so pass a copy (.clone())");
   };
   for (const artifact::Gradient& g : s.grads)
     if (g.in_place || g.accumulate) check(g.source, g.in_place);

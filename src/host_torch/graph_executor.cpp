@@ -8,6 +8,7 @@
 #include "host_torch/tensor_types.h"
 #include "ir/print.h"
 #include "precast/error.h"
+#include "util/checks.h"
 #include "util/errors.h"
 
 namespace precast::host_torch {
@@ -253,11 +254,11 @@ class Run {
     } else if (out.id != ir::kNoValue) {
       define(out.id, found.toTensor(), n.op);
     } else if (!std::holds_alternative<std::monostate>(out.expect) && !equals(found, out.expect)) {
-      throw PrecompileError(n.op + ": expected " + in_words(out.expect) + " as in the recorded call, found " +
-                            in_words(found) +
-                            "; control flow and numbers are specialized to that call, "
-                            "so capture again for this input. Node: " +
-                            ir::print(graph_, n));
+      refuse(Check::call_condition, n.op + ": expected " + in_words(out.expect) + " as in the recorded call, found " +
+                                        in_words(found) +
+                                        "; control flow and numbers are specialized to that call, "
+                                        "so capture again for this input. Node: " +
+                                        ir::print(graph_, n));
     }
   }
 

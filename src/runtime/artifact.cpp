@@ -10,6 +10,7 @@
 #include "runtime/arena.h"
 #include "runtime/driver.h"
 #include "runtime/library.h"
+#include "util/checks.h"
 #include "util/errors.h"
 #include "util/files.h"
 #include "util/sha256.h"
@@ -95,15 +96,15 @@ std::string differs(const std::string& field, const std::string& expected, const
 
 // A cache that is whole and current must belong to this very text.
 void check_pairing(const Cache& cache, const Metadata& m, std::string_view code, const std::string& name) {
-  const auto same = [&](const char* field, const std::string& expected, const std::string& found) {
+  const auto same = [&](Check check, const char* field, const std::string& expected, const std::string& found) {
     if (expected != found)
-      throw PrecompileError(
-          name + " does not belong to this artifact: " + differs(field, "'" + expected + "'", "'" + found + "'") +
-          ". Pass the two files that one capture wrote.");
+      refuse(check,
+             name + " does not belong to this artifact: " + differs(field, "'" + expected + "'", "'" + found + "'") +
+                 ". Pass the two files that one capture wrote.");
   };
-  same("backend", m.signature.backend, cache.backend);
-  same("tracer", m.signature.tracer, cache.tracer);
-  same("code_hash", sha256_hex(code), cache.code_hash);
+  same(Check::load_backend, "backend", m.signature.backend, cache.backend);
+  same(Check::load_tracer, "tracer", m.signature.tracer, cache.tracer);
+  same(Check::load_code_hash, "code_hash", sha256_hex(code), cache.code_hash);
 }
 
 int rank(const CacheVariant& v) {  // of the best section that this processor runs; -1 if none

@@ -59,7 +59,8 @@ bool is_recording() {
 }
 
 RecordingScope::RecordingScope(OpRecorder& r) : recorder_(r) {
-  if (current()) throw PrecompileError("a function is being recorded in this thread already; finish that call first");
+  if (current())
+    refuse(Check::capture_nested, "a function is being recorded in this thread already; finish that call first");
   register_fallback();
   register_host_readers();
   register_value_conditions();

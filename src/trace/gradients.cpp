@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "host_torch/tensor_types.h"
-#include "precast/error.h"
+#include "util/checks.h"
 
 namespace precast::trace {
 
@@ -42,8 +42,8 @@ Gradients::Gradients(const Inputs& inputs, StorageTable& storages) {
         slot.shares_with = static_cast<int>(k);
     if (slot.callers.defined()) {
       if (std::string kind = unsupported_kind(slot.callers); !kind.empty())
-        throw PrecompileError("the gradient of " + entries[i].source->name + " is " + kind +
-                              "; only plain strided CPU tensors can be recorded");
+        refuse(Check::gradient_kind, "the gradient of " + entries[i].source->name + " is " + kind +
+                                         "; only plain strided CPU tensors can be recorded");
       slot.stand_in = host_torch::clone_bytes(slot.callers);
     } else if (t.requires_grad()) {
       slot.stand_in = zeros_for(t);
@@ -70,10 +70,11 @@ void Gradients::check_others() const {
   for (const auto& [source, before] : others_) {
     const at::Tensor& now = source->tensor.grad();
     if (now.unsafeGetTensorImpl() != before.unsafeGetTensorImpl())
-      throw PrecompileError(source->name +
-                            " received a gradient inside the recorded function, but only gradients of "
-                            "parameters are carried over. Pass it as a module parameter, or return the gradient "
-                            "(torch::autograd::grad)");
+      refuse(Check::gradient_of_argument,
+             source->name +
+                 " received a gradient inside the recorded function, but only gradients of "
+                 "parameters are carried over. Pass it as a module parameter, or return the gradient "
+                 "(torch::autograd::grad)");
   }
 }
 

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "host_torch/tensor_types.h"
-#include "precast/error.h"
+#include "util/checks.h"
 
 namespace precast::trace {
 
@@ -71,11 +71,12 @@ Inputs::Inputs(const Sources& sources, StorageTable& storages, GraphBuilder& bui
   for (auto* impl : order) make_group(std::move(by_storage[impl]), storages, builder);
   for (const Group& g : groups_)
     if (const StorageState* other = storages.overlapping(*g.state))
-      throw PrecompileError(
+      refuse(
+          Check::input_overlap,
           entries_[static_cast<size_t>(g.members[0])].source->name + " and " +
-          entries_[static_cast<size_t>(groups_[static_cast<size_t>(other->input_group)].members[0])].source->name +
-          " are different storages over the same memory, so writes to one cannot be told from the "
-          "other; make them views of one tensor");
+              entries_[static_cast<size_t>(groups_[static_cast<size_t>(other->input_group)].members[0])].source->name +
+              " are different storages over the same memory, so writes to one cannot be told from the "
+              "other; make them views of one tensor");
 }
 
 void Inputs::add(const std::vector<Source>& list) {
@@ -83,9 +84,9 @@ void Inputs::add(const std::vector<Source>& list) {
     Entry e{&s, {}, {}, false, -1};
     if (s.tensor.defined()) {
       if (std::string kind = unsupported_kind(s.tensor); !kind.empty())
-        throw PrecompileError(s.name + " is " + kind + "; only plain strided CPU tensors can be recorded");
+        refuse(Check::input_kind, s.name + " is " + kind + "; only plain strided CPU tensors can be recorded");
       if (s.tensor._is_zerotensor())
-        throw PrecompileError(s.name + " is a tensor of zeros without memory; pass a copy (.clone())");
+        refuse(Check::input_zero_tensor, s.name + " is a tensor of zeros without memory; pass a copy (.clone())");
       e.storage = s.tensor.storage();
       e.window = window_of(s.tensor);
       e.requires_grad = s.tensor.requires_grad();
@@ -146,27 +147,29 @@ void Inputs::check_unchanged() const {
   for (const Entry& e : entries_) {
     const at::Tensor& t = e.source->tensor;
     if (!t.defined()) continue;
-    const auto refuse = [&](const char* what) {
-      throw PrecompileError(e.source->name + " " + what +
-                            " inside the recorded function, which no recorded op shows; "
-                            "do that outside of it");
+    const auto changed = [&](Check check, const char* what) {
+      refuse(check, e.source->name + " " + what +
+                        " inside the recorded function, which no recorded op shows; "
+                        "do that outside of it");
     };
     if (t.storage().unsafeGetStorageImpl() != e.storage.unsafeGetStorageImpl())
-      refuse("was given other memory (set_, set_data or .to)");
-    if (!e.window.is(t)) refuse("changed its shape, strides or dtype (t_, squeeze_, resize_ or the like)");
-    if (t.requires_grad() != e.requires_grad) refuse("changed its requires_grad");
+      changed(Check::input_rebound, "was given other memory (set_, set_data or .to)");
+    if (!e.window.is(t))
+      changed(Check::input_geometry, "changed its shape, strides or dtype (t_, squeeze_, resize_ or the like)");
+    if (t.requires_grad() != e.requires_grad) changed(Check::input_requires_grad, "changed its requires_grad");
   }
   for (const Group& g : groups_) {
     if (g.state->address != address(g.state->impl))
-      throw PrecompileError(entries_[static_cast<size_t>(g.members[0])].source->name +
-                            ": its memory was replaced inside the recorded function, outside of any op");
-    if (g.state->hash && g.state->hash_now() != *g.state->hash) throw PrecompileError(raw_write(g));
+      refuse(Check::input_memory, entries_[static_cast<size_t>(g.members[0])].source->name +
+                                      ": its memory was replaced inside the recorded function, outside of any op");
+    if (g.state->hash && g.state->hash_now() != *g.state->hash) refuse(Check::input_raw_write, raw_write(g));
   }
   if (!sources_.modules) return;
   if (const std::string what = sources_.modules->difference(); !what.empty())
-    throw PrecompileError(what +
-                          " inside the recorded function, which the artifact could not do again; write into a "
-                          "tensor in place instead (copy_), pass the new value as an argument, or return it");
+    refuse(Check::module_changed,
+           what +
+               " inside the recorded function, which the artifact could not do again; write into a "
+               "tensor in place instead (copy_), pass the new value as an argument, or return it");
 }
 
 void Inputs::restore() const {

@@ -94,8 +94,8 @@ void OpCall::run_resize() {
   const at::Tensor t = args()[0].toTensor();
   StorageState* state = t.has_storage() ? r_.storages.find(t) : nullptr;
   if (state && state->input_group >= 0)
-    r_.refuse(info_.name + " resizes " + r_.origin(*state) +
-              "; the caller's tensors keep their size in a recorded function");
+    r_.refuse(Check::op_resizes_input, info_.name + " resizes " + r_.origin(*state) +
+                                           "; the caller's tensors keep their size in a recorded function");
   if (state && state->sealed) {
     unseal(state->impl);
     state->sealed = false;
@@ -151,12 +151,14 @@ void OpCall::take_operands(c10::ArrayRef<c10::IValue> args) {
     } else {
       auto converted = to_attribute(v, *a.type);
       if (!converted && v.isGenerator())
-        r_.refuse(info_.name +
-                  " draws from a generator of its own; only the default generator can be recorded "
-                  "(torch::manual_seed before the call)");
+        r_.refuse(Check::op_generator,
+                  info_.name +
+                      " draws from a generator of its own; only the default generator can be recorded "
+                      "(torch::manual_seed before the call)");
       if (!converted)
-        r_.refuse(info_.name + ": its argument '" + a.name + "' (" + a.type->str() + ") has no form in a graph");
-      attr = std::move(*converted);
+        r_.refuse(Check::op_argument_form,
+                  info_.name + ": its argument '" + a.name + "' (" + a.type->str() + ") has no form in a graph");
+      if (converted) attr = std::move(*converted);
     }
     node_.args.push_back({a.name, std::move(attr)});
   }
@@ -201,7 +203,8 @@ bool OpCall::copies_gaps(const at::Tensor& src, StorageState& s) {
 /// A tensor without a known storage that is no constant: a number, or one without elements.
 StorageState& OpCall::adopt_unknown(const at::Tensor& t) {
   if (std::string kind = unsupported_kind(t); !kind.empty())
-    r_.refuse(info_.name + " reads " + kind + "; only plain strided CPU tensors can be recorded");
+    r_.refuse(Check::op_operand_kind,
+              info_.name + " reads " + kind + "; only plain strided CPU tensors can be recorded");
   const bool number = t.dim() == 0 && (is_number(t) || r_.births.contains(t));
   if (!number && t.numel() != 0) r_.refuse_unknown(t, info_.name);
   StorageState& state = r_.storages.add(t, &info_);
@@ -267,8 +270,10 @@ void OpCall::take_results() {
       for (const at::Tensor& t : v.toTensorVector()) out.list.push_back({take_result(t)});
     } else if (!v.isNone() && !is_constant()) {
       auto expect = to_attribute(v, *op_.schema().returns()[node_.outs.size()].real_type());
-      if (!expect) r_.refuse(info_.name + " returns something that has no form in a graph (" + v.tagKind() + ")");
-      out.expect = std::move(*expect);
+      if (!expect)
+        r_.refuse(Check::op_result_form,
+                  info_.name + " returns something that has no form in a graph (" + v.tagKind() + ")");
+      if (expect) out.expect = std::move(*expect);
       needed_ = true;
       r_.conditions.push_back(info_.name + " = " + host_torch::in_words(out.expect));
     }
@@ -279,7 +284,8 @@ void OpCall::take_results() {
 ir::ValueId OpCall::take_result(const at::Tensor& t) {
   if (!t.defined()) return ir::kNoValue;
   if (std::string kind = unsupported_kind(t); !kind.empty())
-    r_.refuse(info_.name + " makes " + kind + "; only plain strided CPU tensors can be recorded");
+    r_.refuse(Check::op_result_kind,
+              info_.name + " makes " + kind + "; only plain strided CPU tensors can be recorded");
   StorageState* state = r_.storages.find(t);
   if (state) {
     const bool mine = std::any_of(fresh_.begin(), fresh_.end(), [&](auto& f) { return f.state == state; });
@@ -290,8 +296,8 @@ ir::ValueId OpCall::take_result(const at::Tensor& t) {
     if (info_.uninitialized) return ir::kNoValue;
     if (!is_own_memory(state->impl)) {
       if (const StorageState* other = r_.storages.overlapping(*state))
-        r_.refuse(info_.name + " returns new storage over the memory of " + r_.origin(*other) +
-                  ", so writes to one cannot be told from the other");
+        r_.refuse(Check::op_overlap, info_.name + " returns new storage over the memory of " + r_.origin(*other) +
+                                         ", so writes to one cannot be told from the other");
     }
   }
   Window window = window_of(t);
@@ -321,8 +327,8 @@ void OpCall::take_writes() {
     if (!o.writes) continue;
     needed_ = true;
     if (o.tensor.storage().unsafeGetStorageImpl() != o.state->impl)
-      r_.refuse(info_.name + " gives its argument '" + info_.args[static_cast<size_t>(o.slot.arg)].name +
-                "' other memory");
+      r_.refuse(Check::op_gives_memory, info_.name + " gives its argument '" +
+                                            info_.args[static_cast<size_t>(o.slot.arg)].name + "' other memory");
     Window now = window_of(o.tensor);
     if (!(now == o.window) || static_cast<int64_t>(o.state->impl->nbytes()) != o.state->size) {
       take_resized(o, std::move(now));
@@ -351,8 +357,8 @@ void OpCall::take_writes() {
 /// out= on a tensor of another size: the op starts from an empty tensor of the final geometry instead.
 void OpCall::take_resized(Operand& o, Window now) {
   if (o.state->input_group >= 0 || o.state->uses > 1)
-    r_.refuse(info_.name + " resizes " + r_.origin(*o.state) +
-              "; the caller's tensors keep their size in a recorded function");
+    r_.refuse(Check::op_resizes_output, info_.name + " resizes " + r_.origin(*o.state) +
+                                            "; the caller's tensors keep their size in a recorded function");
   const ir::ValueId before = r_.builder.empty(now.type), after = r_.builder.graph.add_value(now.type);
   ir::Attr& attr = node_.args[static_cast<size_t>(o.slot.arg)].value;
   if (auto* refs = std::get_if<std::vector<ir::Ref>>(&attr))

@@ -37,13 +37,17 @@ void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, t
 ir::ValueId OpRecorder::read(const at::Tensor& t, const std::string& reader) {
   StorageState* s = storages.find(t);
   if (!s && t.numel() == 0) s = &storages.add(t, nullptr);
-  if (!s) refuse_unknown(t, reader);
+  if (!s) {
+    refuse_unknown(t, reader);
+    s = &storages.add(t, nullptr);
+  }
   check_contents(*s, t, reader);
   check_watched(*s);
   return builder.read(*s, t);
 }
 
-void OpRecorder::refuse(const std::string& message) {
+void OpRecorder::refuse(Check check, const std::string& message) {
+  if (!is_on(check)) return;
   if (!refusal_) refusal_.emplace(message);
   throw *refusal_;
 }
@@ -56,25 +60,30 @@ void OpRecorder::check_contents(StorageState& s, const at::Tensor& t, const std:
 
 void OpRecorder::check_contents(StorageState& s, const Window& w, const std::string& reader) {
   if (s.address != address(s.impl) && !is_copy_on_write(s.impl))
-    refuse(reader + " reads " + origin(s) + ", whose memory was replaced outside of any op");
+    refuse(Check::read_replaced_memory,
+           reader + " reads " + origin(s) + ", whose memory was replaced outside of any op");
   const std::string what = reader + " reads " + ir::to_string(w.type) + ", ";
   if (s.gradient_of >= 0)
-    refuse(reader + " reads the gradient of " + inputs_->entries()[static_cast<size_t>(s.gradient_of)].source->name +
-           ", which depends on what the caller left there; call zero_grad() inside the recorded function before "
-           "backward(), or leave .grad alone");
+    refuse(Check::read_gradient,
+           reader + " reads the gradient of " + inputs_->entries()[static_cast<size_t>(s.gradient_of)].source->name +
+               ", which depends on what the caller left there; call zero_grad() inside the recorded function before "
+               "backward(), or leave .grad alone");
   if (s.known.contains(w)) return;
   if (s.input_group >= 0)
-    refuse(what + "which lies outside of the memory that was passed as " + origin(s) + "; pass the whole tensor");
-  if (s.known.none()) refuse_literal(s, what);
-  refuse(what + "of which recorded operations wrote only a part (its memory comes from " + origin(s) + ")");
+    refuse(Check::read_outside_argument,
+           what + "which lies outside of the memory that was passed as " + origin(s) + "; pass the whole tensor");
+  if (s.known.none()) return refuse_literal(s, what);
+  refuse(Check::read_partly_written,
+         what + "of which recorded operations wrote only a part (its memory comes from " + origin(s) + ")");
 }
 
 void OpRecorder::refuse_literal(const StorageState& s, const std::string& what) {
-  refuse(what + "a tensor literal: its memory comes from " + origin(s) +
-         " and no recorded operation wrote it, so it was "
-         "filled through a raw pointer (torch::tensor of a vector, data_ptr, accessor) or not at all. Its values "
-         "would be "
-         "hard-coded: pass it as an argument (numbers and braced lists, torch::tensor({1, 2}), are fine)");
+  refuse(Check::read_literal,
+         what + "a tensor literal: its memory comes from " + origin(s) +
+             " and no recorded operation wrote it, so it was "
+             "filled through a raw pointer (torch::tensor of a vector, data_ptr, accessor) or not at all. Its values "
+             "would be "
+             "hard-coded: pass it as an argument (numbers and braced lists, torch::tensor({1, 2}), are fine)");
 }
 
 void OpRecorder::refuse_unknown(const at::Tensor& t, const std::string& reader) {
@@ -83,16 +92,18 @@ void OpRecorder::refuse_unknown(const at::Tensor& t, const std::string& reader) 
     if (!input.defined() || !input.is_leaf() || !input.grad().defined() || !t.has_storage()) continue;
     // Not is_alias_of: it reads the data pointer, and a gradient is sealed here.
     if (input.grad().storage().unsafeGetStorageImpl() == t.storage().unsafeGetStorageImpl())
-      refuse(reader + " uses the gradient of " + e.source->name +
-             ", but only gradients of parameters are carried over, and "
-             "those can only be accumulated into; pass it as an argument");
+      return refuse(Check::read_others_gradient, reader + " uses the gradient of " + e.source->name +
+                                                     ", but only gradients of parameters are carried over, and "
+                                                     "those can only be accumulated into; pass it as an argument");
   }
-  refuse(reader + " uses a tensor, " + ir::to_string(host_torch::type_of(t)) +
-         ", that is neither an argument, nor a "
-         "parameter or buffer of a module argument, nor made inside the function: a tensor closed over (a global, a "
-         "captured "
-         "local, a plain attribute of a module). It would be hard-coded into the artifact: pass it as an argument, or "
-         "register it (register_parameter, register_buffer)");
+  refuse(
+      Check::read_closed_over,
+      reader + " uses a tensor, " + ir::to_string(host_torch::type_of(t)) +
+          ", that is neither an argument, nor a "
+          "parameter or buffer of a module argument, nor made inside the function: a tensor closed over (a global, a "
+          "captured "
+          "local, a plain attribute of a module). It would be hard-coded into the artifact: pass it as an argument, or "
+          "register it (register_parameter, register_buffer)");
 }
 
 std::string OpRecorder::origin(const StorageState& s) const {
@@ -120,25 +131,30 @@ void OpRecorder::note_foreign_op(const at::Tensor& t, const std::string& op) {
 void OpRecorder::check_foreign() {
   std::lock_guard lock(foreign_mutex_);
   if (!foreign_op_.empty())
-    refuse(foreign_op_ +
-           " ran on a recorded tensor in a thread that does not record (std::thread, OpenMP); use at::launch, "
-           "or keep other threads off these tensors during the call");
+    refuse(Check::foreign_thread,
+           foreign_op_ +
+               " ran on a recorded tensor in a thread that does not record (std::thread, OpenMP); use at::launch, "
+               "or keep other threads off these tensors during the call");
 }
 
 void OpRecorder::check_random(const std::string& when) {
   if (random_->disturbed())
-    refuse("the default random number generator was seeded, set or used outside of recorded operations (noticed " +
-           when +
-           "); call torch::manual_seed outside of the recorded function, and let no other thread draw meanwhile");
+    refuse(Check::random_state,
+           "the default random number generator was seeded, set or used outside of recorded operations (noticed " +
+               when +
+               "); call torch::manual_seed outside of the recorded function, and let no other thread draw meanwhile");
 }
 
 void OpRecorder::check_watched(const StorageState& s) {
   if (!s.hash || s.hash_now() == *s.hash) return;
-  if (s.input_group >= 0) refuse(inputs_->raw_write(inputs_->groups()[static_cast<size_t>(s.input_group)]));
-  refuse("memory of a tensor made by " + origin(s) +
-         " was written through a raw pointer (data_ptr, accessor, from_blob) after a recorded operation had written "
-         "it; use "
-         "tensor operations");
+  if (s.input_group >= 0)
+    return refuse(Check::input_raw_write, inputs_->raw_write(inputs_->groups()[static_cast<size_t>(s.input_group)]));
+  refuse(
+      Check::raw_write,
+      "memory of a tensor made by " + origin(s) +
+          " was written through a raw pointer (data_ptr, accessor, from_blob) after a recorded operation had written "
+          "it; use "
+          "tensor operations");
 }
 
 void OpRecorder::renew_watched(StorageState& s) {

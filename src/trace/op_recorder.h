@@ -14,6 +14,7 @@
 #include "trace/op_info.h"
 #include "trace/random_state.h"
 #include "trace/storage_table.h"
+#include "util/checks.h"
 
 namespace precast::trace {
 
@@ -35,8 +36,8 @@ class OpRecorder {
   /// The value `t` has now; `reader` is for the message when the graph does not know it.
   ir::ValueId read(const at::Tensor& t, const std::string& reader);
 
-  /// Remembers the first refusal, so that it stands even when fn swallows the exception, and throws it.
-  [[noreturn]] void refuse(const std::string& message);
+  /// As precast::refuse. The first refusal stands even when fn swallows the exception.
+  void refuse(Check, const std::string& message);
   const std::optional<PrecompileError>& refusal() const { return refusal_; }
 
   /// An op of a thread that does not record touched this tensor.
@@ -53,8 +54,8 @@ class OpRecorder {
 
  private:
   friend class OpCall;
-  [[noreturn]] void refuse_literal(const StorageState&, const std::string& what);
-  [[noreturn]] void refuse_unknown(const at::Tensor&, const std::string& reader);
+  void refuse_literal(const StorageState&, const std::string& what);
+  void refuse_unknown(const at::Tensor&, const std::string& reader);
   void check_contents(StorageState&, const at::Tensor&, const std::string& reader);
   void check_contents(StorageState&, const Window&, const std::string& reader);
   std::string origin(const StorageState&) const;

@@ -87,7 +87,7 @@ void Outcome::add_results(const std::vector<Leaf>& leaves) {
     if (!leaves[i].is_tensor || !t.defined()) continue;
     const std::string what = "result " + std::to_string(i);
     if (std::string kind = unsupported_kind(t); !kind.empty())
-      r_.refuse(what + " is " + kind + "; only plain strided CPU tensors can be recorded");
+      r_.refuse(Check::result_kind, what + " is " + kind + "; only plain strided CPU tensors can be recorded");
     r_.read(t, what);
     if (first_of.emplace(t.unsafeGetTensorImpl(), i).second) ++sharing_[r_.storages.find(t)];
   }
@@ -133,9 +133,10 @@ void Outcome::add_gradients() {
   for (const Gradients::Slot& slot : gradients_.slots()) {
     const at::Tensor& now = slot.tensor.grad();
     if (slot.shares_with >= 0 && slot.touched())
-      r_.refuse("the gradient of " + name_of(slot) + " shares memory with " +
-                inputs_.entries()[static_cast<size_t>(slot.shares_with)].source->name +
-                ", and the recorded function changes it; pass a copy (.clone())");
+      r_.refuse(Check::gradient_shares_memory,
+                "the gradient of " + name_of(slot) + " shares memory with " +
+                    inputs_.entries()[static_cast<size_t>(slot.shares_with)].source->name +
+                    ", and the recorded function changes it; pass a copy (.clone())");
     if (now.defined())
       add_gradient(slot, now);
     else if (slot.stand_in.defined())
@@ -167,8 +168,9 @@ void Outcome::add_gradient(const Gradients::Slot& slot, const at::Tensor& now) {
     if (is_new) known->second = place(now, what);
     const Result& r = known->second;
     if (r.kind == Result::Kind::source || r.kind == Result::Kind::source_view)
-      r_.refuse(what + " was bound to the memory of " + inputs_.entries()[static_cast<size_t>(r.index)].source->name +
-                "; bind it to a copy (.clone())");
+      r_.refuse(Check::gradient_bound_to_input, what + " was bound to the memory of " +
+                                                    inputs_.entries()[static_cast<size_t>(r.index)].source->name +
+                                                    "; bind it to a copy (.clone())");
     g.output = r.index;
     if (r.kind == Result::Kind::output_view) g.part = artifact::Part{r.offset_bytes, r.type};
   }
@@ -225,12 +227,13 @@ void Outcome::check_escapes(const std::vector<Leaf>& leaves) const {
   }
   r_.storages.for_each_alive([&](const StorageState& s) {
     if (s.input_group >= 0 || accounted.count(s.impl) || s.size == 0) return;
-    r_.refuse(
-        "a tensor made inside the recorded function by " + (s.maker ? s.maker->name : std::string("an operation")) +
-        ", " + ir::to_string(s.root.type) +
-        ", is still held after the call, and is neither a result nor a gradient: "
-        "state kept in a closure, a cache or an optimizer. The artifact could not keep it: return it, or pass it in as "
-        "an argument and write into it");
+    r_.refuse(Check::escaped_state, "a tensor made inside the recorded function by " +
+                                        (s.maker ? s.maker->name : std::string("an operation")) + ", " +
+                                        ir::to_string(s.root.type) +
+                                        ", is still held after the call, and is neither a result nor a gradient: "
+                                        "state kept in a closure, a cache or an optimizer. The artifact could not keep "
+                                        "it: return it, or pass it in as "
+                                        "an argument and write into it");
   });
 }
 

@@ -77,7 +77,7 @@ class Call {
     try {
       std::rethrow_exception(thrown);
     } catch (const std::exception& e) {
-      if (auto message = raw_access(recorder_, e.what())) throw PrecompileError(*message);
+      if (auto message = raw_access(recorder_, e.what())) refuse(Check::raw_access, *message);
       throw;
     }
   }

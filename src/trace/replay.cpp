@@ -7,6 +7,7 @@
 
 #include "host_torch/graph_executor.h"
 #include "host_torch/tensor_types.h"
+#include "util/checks.h"
 
 namespace precast::trace {
 
@@ -58,11 +59,11 @@ void verify_by_replay(const ir::Graph& graph, const Inputs& inputs, const Outcom
       "data_ptr, "
       "accessor or another library), or an operation gives other results when it runs again";
   if (!failure.empty())
-    throw PrecompileError("verification: the recorded graph does not run again on the same inputs: " + failure +
-                          advice);
+    refuse(Check::verify_runs,
+           "verification: the recorded graph does not run again on the same inputs: " + failure + advice);
   if (!same_random)
-    throw PrecompileError("verification: the recorded graph does not draw the random numbers that the call drew" +
-                          advice);
+    refuse(Check::verify_random,
+           "verification: the recorded graph does not draw the random numbers that the call drew" + advice);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Outcome::Expected& e = outcome.expected[i];
     if (!e.real.defined()) continue;
@@ -70,8 +71,9 @@ void verify_by_replay(const ir::Graph& graph, const Inputs& inputs, const Outcom
     if (same_bits(again, real)) continue;
     // Kernels round otherwise for other alignments of their operands, and a sum of gradients for another order.
     if (nearly_same(again, real)) continue;
-    throw PrecompileError("verification: " + e.what + " differs when the recorded graph runs again on the same inputs" +
-                          largest_difference(again, real) + advice);
+    refuse(Check::verify_values, "verification: " + e.what +
+                                     " differs when the recorded graph runs again on the same inputs" +
+                                     largest_difference(again, real) + advice);
   }
 }
 

@@ -137,8 +137,9 @@ void OpCall::rewrite_special() {
     }
     case OpInfo::Special::as_strided_scatter:
       if (auto* offset = std::get_if<int64_t>(&node_.args[4].value); offset && *offset != own_offset())
-        r_.refuse(info_.name +
-                  " with an offset into its operand's storage cannot be recorded; use as_strided and copy_");
+        r_.refuse(
+            Check::op_storage_offset,
+            info_.name + " with an offset into its operand's storage cannot be recorded; use as_strided and copy_");
       node_.args[4].value = {};
       return;
     case OpInfo::Special::zero_tensor:  // a tensor without memory that reads as zeros

@@ -80,8 +80,8 @@ ValueConditions::~ValueConditions() {
 
 void ValueConditions::fix_values(const at::Tensor& t, const std::string& argument) {
   if (!at::isIntegralType(t.scalar_type(), /*includeBool=*/true) || t.dim() > 1)
-    r_.refuse(info_.name + ": expected a list of integers as '" + argument + "', found " +
-              ir::to_string(window_of(t).type));
+    r_.refuse(Check::op_values, info_.name + ": expected a list of integers as '" + argument + "', found " +
+                                    ir::to_string(window_of(t).type));
   const ir::ValueId given = r_.read(t, info_.name);
   if (t.numel() == 0) return;
   StorageState& s = *r_.storages.find(t);

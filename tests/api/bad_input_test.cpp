@@ -124,6 +124,8 @@ TEST_CASE("bad input: a gradient that the call could not change") {
              second(w) = w.in[1].as_strided({4}, {1}, 0);
            }),
            "the gradient of parameter 'second': expected memory of its own, found that of argument 1[1]");
+  contains(message([&](World& w) { second(w) = torch::zeros({5}); }),
+           "the gradient of parameter 'second': expected f32[4] as the parameter is, found");
   // The same at capture.
   Program shared = p;
   shared.make = [] {

@@ -56,7 +56,7 @@ TEST_CASE("bind: structure is checked once, weights are read where they are") {
     }
     CHECK(close(live(x), model->forward(x)));
     contains(message_of([&] { live(torch::randn({3, 4})); }), "argument 1");
-    CHECK_THROWS_AS(f.bind(), PrecompileError);
+    contains(message_of([&] { f.bind(); }), "bind: expected 1 modules, found 0");
   }
 }
 

@@ -437,6 +437,17 @@ TEST_CASE("write-backs go through the strides of source and result") {
   CHECK(c.x.data[2] == 0);  // between the elements nothing is written
 }
 
+TEST_CASE("a tensor whose elements share memory cannot be written") {
+  Call c;
+  c.metadata.signature.backend = "eager";
+  static const precast_i64 expanded[] = {0};
+  c.entries[3].tensor.strides = expanded;
+  CHECK(c.run() ==
+        "buffer 'mean': expected a tensor that can be written, as at capture, found one whose elements share memory "
+        "(strides [0]). Pass a copy (.clone()).");
+  CHECK_FALSE(c.ran);
+}
+
 TEST_CASE("results that lie in memory to be written are set aside first: a swap swaps") {
   Call c;
   c.metadata.signature.writes = {{1, 0}, {2, 1}};

@@ -36,6 +36,7 @@ std::string difference(const Tensor& a, const Tensor& b, bool exact) {
   if (a.numel() ? !(ta == tb) : ta.sizes != tb.sizes || ta.dtype != tb.dtype)
     return "has type " + ir::to_string(ta) + " and " + ir::to_string(tb);
   const Tensor x = a.detach().resolve_conj().resolve_neg(), y = b.detach().resolve_conj().resolve_neg();
+  if (x.is_sparse()) return difference(x.to_dense(), y.to_dense(), exact);
   if (exact ? torch::allclose(x, y, 0, 0, true) : torch::allclose(x, y, 1e-5, 1e-6, true)) return "";
   return "differs by " + c10::str((x.to(torch::kDouble) - y.to(torch::kDouble)).abs().max().item<double>());
 }
