@@ -9,11 +9,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "precast/error.h"
+#include "precast/graph.h"
 
 namespace c10 {
 struct IValue;
@@ -50,9 +52,29 @@ class Tracer {
   MakeFxTracer tracer_;
 };
 
+/// How the recorded graph is realized. "inductor": by precast's compiler. "eager": the graph is the program, run op by
+/// op through LibTorch. Or a function that takes the recorded graph and gives the one to compile in its place, of the
+/// same inputs and outputs; verification compares it with what really happened.
+class Backend {
+ public:
+  using Rewrite = std::function<Graph(const Graph&)>;
+
+  Backend(std::string name = "inductor") : name_(std::move(name)) {}  // NOLINT: converts
+  Backend(const char* name) : name_(name) {}                          // NOLINT: converts
+  template <class F>
+    requires std::is_invocable_r_v<Graph, F&, const Graph&>
+  Backend(F rewrite) : name_("inductor"), rewrite_(std::move(rewrite)) {}  // NOLINT: converts
+
+  const std::string& name() const { return name_; }
+  const Rewrite& rewrite() const { return rewrite_; }  ///< empty for a name
+
+ private:
+  std::string name_;
+  Rewrite rewrite_;
+};
+
 struct LowerOptions {
-  /// "inductor": precast's compiler. "eager": the recorded graph is the program, run op by op through LibTorch.
-  std::string backend = "inductor";
+  Backend backend = "inductor";
   Tracer tracer = MakeFxTracer{};
   /// The one symbol the artifact exports, a C identifier; different ones let several artifacts join one program.
   std::string symbol = "precast_model";

@@ -275,6 +275,7 @@ class RunnableBase {
 
   const std::string& backend() const { return core_->backend(); }
   std::string metadata() const { return core_->metadata(); }  ///< JSON
+  Graph graph() const { return Graph(core_->graph()); }       ///< as recorded
 
  protected:
   explicit RunnableBase(RunnablePtr core) : core_(std::move(core)) {}

@@ -17,6 +17,7 @@
 #include "trace/recorder.h"
 #include "util/checks.h"
 #include "util/errors.h"
+#include "util/warn.h"
 
 namespace precast::detail {
 
@@ -218,6 +219,57 @@ void add_guards(const Signature& s, PrecompileSummary& summary) {
   for (const std::string& condition : s.conditions) keep("EQUALS_MATCH", condition);
 }
 
+/// What the inductor backend cannot be asked for.
+void check_lowerable(const ir::Graph& graph, const Signature& s) {
+  const bool computes =
+      std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const ir::Node& n) { return n.op != "prim::view"; });
+  if (!computes && s.writes.empty() && s.grads.empty() && s.zeroed_grads.empty() && s.cleared_grads.empty())
+    refuse(Check::inductor_no_compute,
+           "the inductor backend cannot lower a graph that computes nothing: the function returns its arguments or "
+           "constants as they are. Return a computed tensor, or use backend=\"eager\"");
+  for (size_t i = 0; i < s.results.size(); ++i)
+    if (s.results[i].kind == artifact::Result::Kind::real || s.results[i].kind == artifact::Result::Kind::string)
+      refuse(
+          Check::inductor_result,
+          "result " + std::to_string(i) + " is a " +
+              (s.results[i].kind == artifact::Result::Kind::real ? "float" : "string") +
+              ", which the inductor backend cannot return; tensors, ints, bools and none it can. Return a tensor, or "
+              "use backend=\"eager\"");
+}
+
+/// The user's graph in place of the recorded one.
+void rewrite(ir::Graph& graph, const Backend::Rewrite& rewrite) {
+  const Graph before(std::make_shared<const ir::Graph>(graph)), after = rewrite(before);
+  const auto same = [](const char* kind, const std::vector<std::string>& expected,
+                       const std::vector<std::string>& found) {
+    if (expected.size() != found.size())
+      refuse(Check::backend_graph, "the graph that the backend function made: expected " +
+                                       std::to_string(expected.size()) + " " + kind +
+                                       "s, as in the recorded graph, found " + std::to_string(found.size()));
+    for (size_t i = 0; i < std::min(expected.size(), found.size()); ++i)
+      if (expected[i] != found[i])
+        refuse(Check::backend_graph, "the graph that the backend function made: expected " + expected[i] + " as " +
+                                         kind + " " + std::to_string(i) + ", as in the recorded graph, found " +
+                                         found[i]);
+  };
+  same("input", before.input_types(), after.input_types());
+  same("output", before.output_types(), after.output_types());
+  graph = after.internal();
+}
+
+/// A value that became a number is easily overlooked: the next batch has another.
+void tell_conditions(const Signature& s) {
+  if (s.conditions.empty()) return;
+  std::string list;
+  for (size_t i = 0; i < std::min<size_t>(s.conditions.size(), 3); ++i) list += (i ? ", " : "") + s.conditions[i];
+  if (s.conditions.size() > 3) list += ", ...";
+  warn(std::to_string(s.conditions.size()) + (s.conditions.size() == 1 ? " value was" : " values were") +
+       " read from tensors as numbers during the capture: " + list +
+       ". The artifact refuses a call that computes another value; keep it a tensor, or leave it out of the function, "
+       "if "
+       "it varies");
+}
+
 std::string in_words(const std::exception& e) {
   const std::string type = c10::demangle(typeid(e).name());
   return type + ": " + e.what();
@@ -240,6 +292,10 @@ struct CaptureCore::State {
                                        "with precast::capture()");
   }
   void require_recording(const char* what) const {
+    if (!recording && !errors.empty())
+      refuse(Check::capture_failed_call,
+             std::string(what) + ": the call failed (" + errors.back() +
+                 "), so there is nothing to write; call again, and finish when it has succeeded");
     if (!recording)
       refuse(Check::capture_no_call, std::string(what) +
                                          ": the capture made no call, so there is nothing to write; call it once as "
@@ -250,7 +306,7 @@ struct CaptureCore::State {
     if (built) return *built;
     const Signature& signature = recording->signature;
     const artifact::ComposeOptions compose{options.symbol, options.isa};
-    if (options.backend == "eager") {
+    if (options.backend.name() == "eager") {
       loosen(recording->graph, signature);
       built = artifact::build_pair(signature, recording->graph, nullptr, compose);
     } else {
@@ -310,13 +366,18 @@ void CaptureCore::record(const Arguments& arguments, const std::function<void(co
   options.verify = s.options.verify;
   options.seal_inputs = s.options.seal_inputs;
   options.decompose = decomposer(s.options.tracer.make_fx().decompositions);
+  options.accept = [&](ir::Graph& graph, const Signature& signature) {
+    if (s.options.backend.rewrite()) rewrite(graph, s.options.backend.rewrite());
+    if (s.options.backend.name() == "inductor") check_lowerable(graph, signature);
+  };
   try {
     trace::Recording recording = trace::record(call.sources(), fn, options);
     call.complete(recording.signature);
     recording.signature.out_spec = out_spec;
-    recording.signature.backend = s.options.backend;
+    recording.signature.backend = s.options.backend.name();
     recording.signature.tracer = s.options.tracer.name();
     recording.results.clear();  // the caller's
+    tell_conditions(recording.signature);
     s.recording = std::move(recording);
   } catch (const std::exception& e) {
     const std::string error = in_words(e);

@@ -32,8 +32,10 @@ void check_decomposition(const std::string& op, bool has_function) {
 }  // namespace
 
 void check(const LowerOptions& options) {
-  if (options.backend != "inductor" && options.backend != "eager")
-    throw std::invalid_argument("backend must be 'inductor' or 'eager', got '" + options.backend + "'");
+  const std::string& backend = options.backend.name();
+  if (backend != "inductor" && backend != "eager")
+    throw std::invalid_argument("backend must be 'inductor', 'eager' or a function of the graph, got '" + backend +
+                                "'");
   artifact::check_symbol(options.symbol);
   artifact::resolve_isas(options.isa);
   if (const auto& decompositions = options.tracer.make_fx().decompositions)

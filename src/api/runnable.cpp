@@ -186,6 +186,7 @@ class LoadedRunnable final : public Runnable {
   }
   const std::string& backend() const override { return signature_.backend; }
   std::string metadata() const override { return artifact::to_json(artifact_->metadata()); }
+  std::string graph() const override { return artifact_->text().graph; }
 
  private:
   using Tensors = c10::SmallVector<const at::Tensor*, 16>;

@@ -133,13 +133,17 @@ const CacheVariant* best_variant(const Cache& cache, std::string& why) {
 }  // namespace
 
 struct Loader {
-  std::string code;
+  std::string code, name;
   artifact::Text text;
   LoadOptions options;
   std::string cache_name;
 
-  Loader(std::string c, const std::string& name, const LoadOptions& o, std::string cache)
-      : code(std::move(c)), text(artifact::read_artifact_text(code, name)), options(o), cache_name(std::move(cache)) {}
+  Loader(std::string c, std::string artifact, const LoadOptions& o, std::string cache)
+      : code(std::move(c)),
+        name(std::move(artifact)),
+        text(artifact::read_artifact_text(code, name)),
+        options(o),
+        cache_name(std::move(cache)) {}
 
   static ArtifactPtr make(artifact::Text text, Library library, const precast_artifact* compiled) {
     auto state = std::make_unique<Artifact::State>(std::move(text), std::move(library), compiled);
@@ -208,6 +212,8 @@ struct Loader {
   }
 
   ArtifactPtr load(std::span<const std::byte> cache) {
+    warn("loading " + name +
+         ": an artifact and its cache are executable input; load only files that you made or trust");
     std::string why;
     if (options.use_cache)
       if (ArtifactPtr loaded = from_cache(cache, why)) return loaded;

@@ -260,6 +260,13 @@ bool OpCall::is_constant() const {
   return !info_.random && !info_.writes && r_.builder.is_constant(read);
 }
 
+/// " of aten::sum and argument 1": where the operands come from.
+std::string OpCall::origins() const {
+  std::string names;
+  for (const Operand& o : operands_) names += (names.empty() ? " of " : " and ") + r_.origin(*o.state);
+  return names;
+}
+
 void OpCall::take_results() {
   for (const c10::IValue& v : results()) {
     ir::Out out;
@@ -275,7 +282,7 @@ void OpCall::take_results() {
                   info_.name + " returns something that has no form in a graph (" + v.tagKind() + ")");
       if (expect) out.expect = std::move(*expect);
       needed_ = true;
-      r_.conditions.push_back(info_.name + " = " + host_torch::in_words(out.expect));
+      r_.conditions.push_back(info_.name + origins() + " = " + host_torch::in_words(out.expect));
     }
     node_.outs.push_back(std::move(out));
   }

@@ -78,6 +78,7 @@ class OpCall {
   void merge_fresh();
 
   bool happens(const ArgInfo&) const;
+  std::string origins() const;
   bool is_constant() const;
   using IValues = c10::ArrayRef<c10::IValue>;
   IValues args() const { return IValues(stack_->data() + stack_->size() - info_.args.size(), info_.args.size()); }

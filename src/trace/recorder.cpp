@@ -104,6 +104,7 @@ class Call {
     outcome.add_gradients();
     outcome.check_escapes(results);
     outcome.finish(sources_);
+    if (options_.accept) options_.accept(recorder_.builder.graph, outcome.signature);
     if (options_.verify) verify_by_replay(recorder_.builder.graph, inputs_, outcome, random_);
     gradients_.commit();
     return {std::move(recorder_.builder.graph), std::move(outcome.signature), std::move(results)};

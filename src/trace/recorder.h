@@ -39,6 +39,8 @@ struct Options {
   bool seal_inputs = false;  // raw access to inputs inside fn is an error (never with other threads on them)
   /// Computes an op with others, which are recorded in its place; false: it does not, and left the stack alone.
   std::function<bool(const std::string& op, std::vector<c10::IValue>& stack)> decompose{};
+  /// Sees what was recorded before it is verified. May replace the graph, or refuse: then nothing has changed.
+  std::function<void(ir::Graph&, const artifact::Signature&)> accept{};
 };
 
 struct Recording {

@@ -11,6 +11,7 @@ enum class Check : int {
   capture_spent,
   capture_second_call,
   capture_no_call,
+  capture_failed_call,
   capture_nested,
   // What is passed to a recording
   input_kind,
@@ -23,6 +24,10 @@ enum class Check : int {
   input_memory,
   input_raw_write,
   module_changed,
+  // What a backend is asked for
+  inductor_no_compute,
+  inductor_result,
+  backend_graph,
   // Tensors that ops read
   read_closed_over,
   read_literal,

@@ -19,7 +19,7 @@ TEST_CASE("capture: a wrong option is refused at construction and the valid ones
   const auto with = [&](LowerOptions o) {
     return message_of<std::invalid_argument>([&] { capture(plus_one, folder.pair(), o); });
   };
-  CHECK(with({.backend = "triton"}) == "backend must be 'inductor' or 'eager', got 'triton'");
+  CHECK(with({.backend = "triton"}) == "backend must be 'inductor', 'eager' or a function of the graph, got 'triton'");
   contains(with({.symbol = "my model"}), "symbol must be a C identifier");
   contains(with({.isa = {"sse9"}}), "baseline");
   contains(message_of<std::invalid_argument>([] { Tracer("fx"); }), "tracer must be 'make_fx' or 'dynamo', got 'fx'");

@@ -24,7 +24,7 @@ auto precast_tie(const Output& o) {
 }
 auto precast_tie(Output& o) { return fields("Output", {"logits", "extras", "steps"}, o.logits, o.extras, o.steps); }
 
-using Nested = std::tuple<std::vector<at::Tensor>, std::pair<at::Tensor, double>,
+using Nested = std::tuple<std::vector<at::Tensor>, std::pair<at::Tensor, int64_t>,
                           std::unordered_map<std::string, std::vector<at::Tensor>>>;
 
 }  // namespace
@@ -33,7 +33,7 @@ TEST_CASE("structures: nested arguments and results keep their shape") {
   const auto fn = [](const Batch& b, const std::map<std::string, at::Tensor>& named,
                      const std::vector<at::Tensor>& list) {
     return Nested{
-        {b.x + 1, list[0] * 2}, {named.at("w") + named.at("a"), 2.5}, {{"z", {b.x}}, {"y", {list[1] - 1, list[0]}}}};
+        {b.x + 1, list[0] * 2}, {named.at("w") + named.at("a"), 2}, {{"z", {b.x}}, {"y", {list[1] - 1, list[0]}}}};
   };
   const Batch batch{torch::randn({2}), {}};
   const std::map<std::string, at::Tensor> named{{"w", torch::randn({2})}, {"a", torch::randn({2})}};
@@ -46,7 +46,7 @@ TEST_CASE("structures: nested arguments and results keep their shape") {
     CHECK(torch::equal(first.at(0), batch.x + 1));
     CHECK(torch::equal(first.at(1), list[0] * 2));
     CHECK(torch::equal(second.first, named.at("w") + named.at("a")));
-    CHECK(second.second == 2.5);
+    CHECK(second.second == 2);
     CHECK(third.at("z").at(0).is_same(batch.x));
     CHECK(torch::equal(third.at("y").at(0), list[1] - 1));
     CHECK(third.at("y").at(1).is_same(list[0]));

@@ -66,7 +66,8 @@ TEST_CASE("run computes what the model computes, without LibTorch and without a 
   write_floats(workspace().path / "x.npy", {2, 6}, x);
   const Output o = run_alone({"run", p.cpp, p.cache, "--weights", w, "--input", folder("x.npy"), "-o", out});
   REQUIRE_MESSAGE(o.code == 0, o.err);
-  CHECK(o.err.empty());
+  CHECK(o.err == "precast: loading " + p.cpp +
+                     ": an artifact and its cache are executable input; load only files that you made or trust\n");
   CHECK(has(o.out, "result 0: f32[2,4] -> " + out + "/0.npy"));
 
   std::vector<float> weight, bias;
@@ -204,7 +205,7 @@ TEST_CASE("with neither cache nor compiler, LibTorch runs the graph, and says so
   for (size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) < 1e-5f);
   const Output check = precast_program({"check", model("net"), p.cpp, cache}, {no_compiler, "CXX="});
   CHECK_MESSAGE(check.code == 0, check.err);
-  CHECK(std::count(check.err.begin(), check.err.end(), '\n') == 1);
+  CHECK(std::count(check.err.begin(), check.err.end(), '\n') == 2);  // that, and that files are executable input
 }
 
 TEST_CASE("a frozen file with constants and an assignment through an index") {

@@ -27,7 +27,10 @@ namespace {
 struct Warnings {
   std::vector<std::string> all;
   WarningSink before;
-  Warnings() : before(set_warning_sink([this](std::string_view m) { all.emplace_back(m); })) {}
+  Warnings()
+      : before(set_warning_sink([this](std::string_view m) {
+          if (!m.starts_with("loading ")) all.emplace_back(m);  // said at each load
+        })) {}
   ~Warnings() { set_warning_sink(before); }
 };
 

@@ -60,6 +60,7 @@ class Runnable {
 
   virtual const std::string& backend() const = 0;
   virtual std::string metadata() const = 0;  // JSON
+  virtual std::string graph() const = 0;     // text
 };
 using RunnablePtr = std::shared_ptr<const Runnable>;
 
