@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -16,6 +17,7 @@
 
 #include "precast/error.h"
 #include "precast/graph.h"
+#include "precast/ranks.h"
 
 namespace c10 {
 struct IValue;
@@ -86,6 +88,9 @@ struct LowerOptions {
   bool verify = true;
   /// Raw access (data_ptr, accessor) to inputs inside fn is an error. Only where no other thread uses them meanwhile.
   bool seal_inputs = false;
+  /// One rank of several captures and lowers; on the others the call runs the artifact that it made, and the pair is
+  /// theirs as well. Every rank makes the same captures in the same order (precast/one_rank.h).
+  std::optional<Ranks> compile_on_one_rank{};
 };
 
 struct PairPaths {

@@ -84,10 +84,20 @@ decltype(auto) pass(std::remove_reference_t<A>& a) {
     return std::forward<A>(a);
 }
 
+template <class R, class Call>
+R run(const Runnable& core, Call&& call);
+
 template <class Fn, class... A>
 std::invoke_result_t<Fn&, A...> record(CaptureCore& core, Fn& fn, A&&... a) {
+  using R = std::invoke_result_t<Fn&, A...>;
   const Flattened flat(a...);
-  Result<std::invoke_result_t<Fn&, A...>> result;
+  if (const RunnablePtr received = core.receive(flat.arguments())) {
+    if constexpr (std::is_reference_v<R>)
+      throw NotImplementedError("compile_on_one_rank: the function returns a reference; return a value");
+    else
+      return run<R>(*received, [&](auto results) { received->call(flat.arguments(), results); });
+  }
+  Result<R> result;
   core.record(flat.arguments(), [&](const ResultSink& sink) {
     result.set([&]() -> decltype(auto) { return std::invoke(fn, pass<A>(a)...); });
     result.describe(sink);

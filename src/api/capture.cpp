@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "api/call_arguments.h"
+#include "api/one_rank.h"
 #include "api/options_check.h"
 #include "artifact/build.h"
 #include "artifact/pair.h"
@@ -25,116 +27,6 @@ namespace {
 
 using artifact::Signature;
 using artifact::UserLeaf;
-
-ir::Attr value_of(const Leaf& leaf) {
-  switch (leaf.kind) {
-    case Kind::boolean:
-      return leaf.integer != 0;
-    case Kind::integer:
-      return leaf.integer;
-    case Kind::real:
-      return leaf.real;
-    case Kind::string:
-      return std::string(leaf.text, static_cast<size_t>(leaf.length));
-    default:
-      return {};
-  }
-}
-
-/// What the caller passes, in the words of the recorder and of the signature.
-class Call {
- public:
-  explicit Call(const Arguments& a)
-      : arguments_(a),
-        attributes_(host_torch::module_attributes(refs())),
-        modes_(host_torch::module_modes(refs())),
-        tensors_(host_torch::module_tensors(refs())) {
-    places_ = argument_places();
-    intern();
-    for (size_t i = 0; i < a.leaves.size(); ++i) {
-      values_.push_back(value_of(a.leaves[i]));  // fn may consume the argument
-      if (a.leaves[i].kind == Kind::tensor) sources_.user.push_back({*a.leaves[i].tensor, places_[i]});
-    }
-    sources_.modules = std::make_shared<host_torch::ModuleState>(refs());
-  }
-
-  const trace::Sources& sources() const { return sources_; }
-
-  /// The recorder fills in what it saw; this adds what the caller said.
-  void complete(Signature& s) const {
-    s.num_positional_args = arguments_.positional;
-    s.module_positions.assign(arguments_.module_positions.begin(), arguments_.module_positions.end());
-    s.slots = slots_;
-    s.in_spec = arguments_.spec;
-    s.attributes = attributes_;
-    if (host_torch::module_modes(refs()) == modes_) s.modes = modes_;  // else fn sets them itself
-    PRECAST_CHECK(s.params.size() == sources_.params.size() && s.buffers.size() == sources_.buffers.size() &&
-                      s.leaves.size() == sources_.user.size(),
-                  "the recorder returned another number of sources than it was given");
-    for (size_t i = 0; i < s.params.size(); ++i) s.params[i].name = names_[i];
-    for (size_t i = 0; i < s.buffers.size(); ++i) s.buffers[i].name = names_[s.params.size() + i];
-    std::vector<UserLeaf> leaves;
-    auto recorded = s.leaves.begin();
-    for (size_t i = 0; i < arguments_.leaves.size(); ++i) {
-      const Leaf& leaf = arguments_.leaves[i];
-      UserLeaf& out = leaves.emplace_back();
-      if (leaf.kind == Kind::tensor) out = *recorded++;
-      out.kind = static_cast<UserLeaf::Kind>(leaf.kind);
-      out.where = places_[i];
-      if (leaf.kind != Kind::tensor) out.value = values_[i];
-    }
-    s.leaves = std::move(leaves);
-  }
-
- private:
-  std::span<const ModuleRef> refs() const { return {arguments_.modules.data(), arguments_.modules.size()}; }
-
-  std::string qualified(const host_torch::ModuleTensor& t) const {
-    return arguments_.modules.size() > 1 ? "m" + std::to_string(t.module) + "." + t.name : t.name;
-  }
-
-  /// Each tensor once, by identity: parameters, then buffers.
-  void intern() {
-    std::unordered_map<const void*, size_t> place;
-    std::vector<size_t> params, buffers;
-    for (size_t i = 0; i < tensors_.size(); ++i)
-      if (place.emplace(tensors_[i].tensor.unsafeGetTensorImpl(), i).second)
-        (tensors_[i].is_buffer ? buffers : params).push_back(i);
-    std::unordered_map<size_t, int> index;
-    const auto add = [&](size_t i, std::vector<trace::Source>& to, const char* kind) {
-      index.emplace(i, static_cast<int>(names_.size()));
-      names_.push_back(qualified(tensors_[i]));
-      to.push_back({tensors_[i].tensor, kind + (" '" + names_.back() + "'")});
-    };
-    for (size_t i : params) add(i, sources_.params, "parameter");
-    for (size_t i : buffers) add(i, sources_.buffers, "buffer");
-    for (const auto& t : tensors_)
-      slots_.push_back({t.name, t.module, t.is_buffer, index.at(place.at(t.tensor.unsafeGetTensorImpl()))});
-  }
-
-  std::vector<std::string> argument_places() const {
-    std::vector<std::string> places;
-    const artifact::Tree tree = artifact::parse_tree(arguments_.spec);
-    int position = 0;
-    const auto& modules = arguments_.module_positions;
-    for (const artifact::Tree& argument : tree.children) {
-      while (std::find(modules.begin(), modules.end(), position) != modules.end()) ++position;
-      for (std::string& place : artifact::leaf_places(argument, "argument " + std::to_string(position)))
-        places.push_back(std::move(place));
-      ++position;
-    }
-    return places;
-  }
-
-  const Arguments& arguments_;
-  std::vector<artifact::ModuleAttribute> attributes_;
-  std::vector<std::string> modes_;
-  std::vector<host_torch::ModuleTensor> tensors_;
-  std::vector<std::string> places_, names_;  // of the leaves; of the interned tensors
-  std::vector<ir::Attr> values_;             // of the leaves that are no tensors
-  std::vector<artifact::ModuleSlot> slots_;
-  trace::Sources sources_;
-};
 
 /// Parameters and buffers that no write of the artifact reaches: what depends on them alone may be prepared.
 std::vector<bool> constant_inputs(const Signature& s) {
@@ -283,7 +175,11 @@ struct CaptureCore::State {
   std::optional<trace::Recording> recording;
   std::optional<artifact::PairBytes> built;
   std::vector<std::string> errors;
+  std::optional<api::OneRank> one_rank;
+  std::optional<Signature> received;  // of the artifact that another rank made
   bool spent = false;
+
+  bool has_call() const { return recording || received; }
 
   void require_open(const char* what) const {
     if (spent)
@@ -292,14 +188,21 @@ struct CaptureCore::State {
                                        "with precast::capture()");
   }
   void require_recording(const char* what) const {
-    if (!recording && !errors.empty())
+    if (!has_call() && !errors.empty())
       refuse(Check::capture_failed_call,
              std::string(what) + ": the call failed (" + errors.back() +
                  "), so there is nothing to write; call again, and finish when it has succeeded");
-    if (!recording)
+    if (!has_call())
       refuse(Check::capture_no_call, std::string(what) +
                                          ": the capture made no call, so there is nothing to write; call it once as "
                                          "you would call fn");
+  }
+
+  void require_no_call() const {
+    if (has_call())
+      refuse(Check::capture_second_call,
+             "call: a make_fx capture takes exactly one call, and this one has been made; make another "
+             "capture for another call");
   }
 
   const artifact::PairBytes& build() {
@@ -340,11 +243,8 @@ CaptureCore& CaptureCore::operator=(CaptureCore&&) noexcept = default;
 void CaptureCore::record(const Arguments& arguments, const std::function<void(const ResultSink&)>& run) {
   State& s = *state_;
   s.require_open("call");
-  if (s.recording)
-    refuse(Check::capture_second_call,
-           "call: a make_fx capture takes exactly one call, and this one has been made; make another "
-           "capture for another call");
-  const Call call(arguments);
+  s.require_no_call();
+  const api::CallArguments call(arguments);
   torch::jit::GraphOptimizerEnabledGuard no_optimizer(false);  // its passes run operators of their own
   std::string out_spec;
   const auto fn = [&] {
@@ -357,7 +257,7 @@ void CaptureCore::record(const Arguments& arguments, const std::function<void(co
         if (out.is_tensor)
           out.tensor = *leaf.tensor;
         else
-          out.value = value_of(leaf);
+          out.value = api::value_of(leaf);
       }
     });
     return leaves;
@@ -379,11 +279,28 @@ void CaptureCore::record(const Arguments& arguments, const std::function<void(co
     recording.results.clear();  // the caller's
     tell_conditions(recording.signature);
     s.recording = std::move(recording);
+    if (s.one_rank) s.one_rank->deliver(s.build());
   } catch (const std::exception& e) {
     const std::string error = in_words(e);
+    if (s.one_rank) s.one_rank->deliver_failure(error);
     if (std::find(s.errors.begin(), s.errors.end(), error) == s.errors.end()) s.errors.push_back(error);
     throw;
   }
+}
+
+RunnablePtr CaptureCore::receive(const Arguments& arguments) {
+  State& s = *state_;
+  if (!s.options.compile_on_one_rank) return nullptr;
+  s.require_open("call");
+  s.require_no_call();
+  s.one_rank.emplace(*s.options.compile_on_one_rank);
+  s.one_rank->agree(api::CallArguments(arguments).in_words());
+  if (s.one_rank->captures()) return nullptr;
+  artifact::PairBytes pair = s.one_rank->receive();
+  RunnablePtr runnable = load_from_memory({pair.code, pair.cache});
+  s.received = artifact::read_artifact_text(pair.code, "the artifact of rank 0").metadata.signature;
+  s.built = std::move(pair);
+  return runnable;
 }
 
 Pair CaptureCore::pair() {
@@ -409,9 +326,9 @@ void CaptureCore::finish() {
 PrecompileSummary CaptureCore::summary() const {
   PrecompileSummary summary;
   summary.capture_errors = state_->errors;
-  if (!state_->recording) return summary;
+  if (!state_->has_call()) return summary;
   summary.frames = summary.guarded_codes = summary.backend_graphs = 1;
-  add_guards(state_->recording->signature, summary);
+  add_guards(state_->recording ? state_->recording->signature : *state_->received, summary);
   return summary;
 }
 

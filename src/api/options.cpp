@@ -36,6 +36,13 @@ void check(const LowerOptions& options) {
   if (backend != "inductor" && backend != "eager")
     throw std::invalid_argument("backend must be 'inductor', 'eager' or a function of the graph, got '" + backend +
                                 "'");
+  if (const auto& ranks = options.compile_on_one_rank) {
+    if (ranks->size < 1 || ranks->rank < 0 || ranks->rank >= ranks->size)
+      throw std::invalid_argument("compile_on_one_rank: rank must be in [0, size), got rank " +
+                                  std::to_string(ranks->rank) + " of " + std::to_string(ranks->size));
+    if (!ranks->set || !ranks->get)
+      throw std::invalid_argument("compile_on_one_rank: the store has no set or no get; precast::ranks() makes them");
+  }
   artifact::check_symbol(options.symbol);
   artifact::resolve_isas(options.isa);
   if (const auto& decompositions = options.tracer.make_fx().decompositions)

@@ -13,6 +13,9 @@ enum class Check : int {
   capture_no_call,
   capture_failed_call,
   capture_nested,
+  one_rank_absent,
+  one_rank_disagrees,
+  one_rank_failed,
   // What is passed to a recording
   input_kind,
   input_zero_tensor,

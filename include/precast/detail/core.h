@@ -14,6 +14,8 @@ namespace precast::detail {
 /// Records fn's result when it is there: its leaves and their structure.
 using ResultSink = std::function<void(const Leaves&, const std::string& spec)>;
 
+class Runnable;
+
 class CaptureCore {
  public:
   CaptureCore(PairPaths, LowerOptions);  // validates both
@@ -24,6 +26,8 @@ class CaptureCore {
 
   /// `run` calls fn and hands its result to the sink, once.
   void record(const Arguments&, const std::function<void(const ResultSink&)>& run);
+  /// compile_on_one_rank: what rank 0 made, to be called in fn's place; null where this process records.
+  std::shared_ptr<const Runnable> receive(const Arguments&);
   Pair pair();
   void save();
   void finish();
