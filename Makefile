@@ -31,7 +31,8 @@ bench:  ## speed beside eager LibTorch, as ratios and roofline fractions
 	@build/default/bin/precast_bench
 	@bench/include_cost.sh "$$(tools/setup.sh | tail -n 1)"
 
-fuzz:  ## random programs against eager, until it fails or is stopped
+fuzz:  ## parsers on damaged files (10 minutes each), then random programs against eager, until it fails or is stopped
+	@tests/parsers/libfuzzer/run.sh 600
 	@tools/build.sh default precast_fuzz
 	@build/default/bin/precast_fuzz --forever
 

@@ -13,6 +13,11 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 add_compile_options(-fPIC)
 find_package(Threads REQUIRED)
 
+if(PRECAST_LIBFUZZER)
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -g1
+    -Wno-deprecated-declarations)  # libstdc++ 12 uses what clang 19 calls deprecated
+  add_link_options(-fsanitize=address,undefined)
+endif()
 if(PRECAST_SANITIZE)
   # No vptr checks: LibTorch hides some of the type information that they need.
   add_compile_options(-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=undefined
