@@ -339,6 +339,8 @@ class LoadedRunnable final : public Runnable {
           Check::call_while_recording,
           "a loaded artifact was called inside a function that is being recorded; its kernels show no operations, so "
           "call the function it was captured from there");
+    std::optional<c10::InferenceMode> normal;  // gradients outlive the mode
+    if (!signature_.grads.empty() && c10::InferenceMode::is_enabled()) normal.emplace(false);
     c10::SmallVector<precast_leaf, 8> leaves;
     Tensors sources = live;
     for (const Leaf& leaf : a.leaves)

@@ -36,11 +36,25 @@ Active& active() {
 
 std::unique_ptr<at::ObserverContext> watch_op(const at::RecordFunction& fn) {
   if (current()) return nullptr;
+  const auto name = fn.operator_name();
+  const auto op = name ? c10::Dispatcher::singleton().findSchema(*name) : std::nullopt;
+  if (!op) return nullptr;
+  thread_local OpInfos infos;
+  const OpInfo& info = infos.get(*op);
   std::lock_guard lock(active().mutex);
-  for (const c10::IValue& v : fn.inputs()) {
-    if (!v.isTensor() || !v.toTensor().defined() || !v.toTensor().has_storage()) continue;
-    for (OpRecorder* r : active().recorders) r->note_foreign_op(v.toTensor(), fn.name());
+  const auto note = [&](const c10::IValue& v, bool writes) {
+    if (!v.isTensor() || !v.toTensor().defined() || !v.toTensor().has_storage()) return;
+    for (OpRecorder* r : active().recorders) r->note_foreign_op(v.toTensor(), info.name, writes);
+  };
+  for (size_t i = 0; i < fn.inputs().size(); ++i) {
+    const c10::IValue& v = fn.inputs()[i];
+    const bool writes = i < info.args.size() && (info.args[i].writes || info.args[i].hidden_write);
+    note(v, writes);
+    if (v.isList())
+      for (const c10::IValue& item : v.toListRef()) note(item, writes);
   }
+  if (info.random)
+    for (OpRecorder* r : active().recorders) r->foreign_draws = true;
   return nullptr;
 }
 

@@ -119,10 +119,11 @@ std::string OpRecorder::origin(const StorageState& s) const {
   return s.maker ? s.maker->name : "outside";
 }
 
-void OpRecorder::note_foreign_op(const at::Tensor& t, const std::string& op) {
+void OpRecorder::note_foreign_op(const at::Tensor& t, const std::string& op, bool writes) {
   storages.inspect(t, [&](StorageState& s) {
     if (s.running) return;  // a kernel's own worker thread
-    unseal(s.impl);         // let that thread go on: the refusal comes at the end
+    if (s.input_group >= 0 && !writes) return;
+    unseal(s.impl);  // let that thread go on: the refusal comes at the end
     std::lock_guard lock(foreign_mutex_);
     if (foreign_op_.empty()) foreign_op_ = op;
   });
@@ -138,6 +139,7 @@ void OpRecorder::check_foreign() {
 }
 
 void OpRecorder::check_random(const std::string& when) {
+  if (foreign_draws && !draws()) return;  // what others draw does not touch this call
   if (random_->disturbed())
     refuse(Check::random_state,
            "the default random number generator was seeded, set or used outside of recorded operations (noticed " +

@@ -1,6 +1,7 @@
 // Records ops as they run: reads their operands, runs the real kernel, and tells the graph builder
 // what came out and what was written.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -23,8 +24,10 @@ class OpRecorder {
   StorageTable storages;
   GraphBuilder builder;
   Births births;
-  int reading_values = 0;               // composite kernels that run now and read values through a pointer
-  std::vector<std::string> conditions;  // recorded values, in words
+  int reading_values = 0;                   // composite kernels that run now and read values through a pointer
+  std::vector<std::string> conditions;      // recorded values, in words
+  std::atomic<bool> foreign_draws = false;  // another thread drew random numbers meanwhile
+  bool draws() const { return !builder.random_nodes.empty(); }
 
   std::function<bool(const std::string& op, torch::jit::Stack& stack)> decompose;  // may be empty
 
@@ -40,8 +43,8 @@ class OpRecorder {
   void refuse(Check, const std::string& message);
   const std::optional<PrecompileError>& refusal() const { return refusal_; }
 
-  /// An op of a thread that does not record touched this tensor.
-  void note_foreign_op(const at::Tensor&, const std::string& op);
+  /// An op of a thread that does not record touched this tensor. Reading an input is that thread's own affair.
+  void note_foreign_op(const at::Tensor&, const std::string& op, bool writes);
   void check_foreign();
   void check_random(const std::string& when);
   void seal(StorageState&);

@@ -105,13 +105,14 @@ class Call {
     outcome.check_escapes(results);
     outcome.finish(sources_);
     if (options_.accept) options_.accept(recorder_.builder.graph, outcome.signature);
-    if (options_.verify) verify_by_replay(recorder_.builder.graph, inputs_, outcome, random_);
+    if (options_.verify)
+      verify_by_replay(recorder_.builder.graph, inputs_, outcome, recorder_.draws() ? &random_ : nullptr);
     gradients_.commit();
     return {std::move(recorder_.builder.graph), std::move(outcome.signature), std::move(results)};
   }
 
   void undo() {
-    random_.set_state(random_.start());
+    if (recorder_.draws() || !recorder_.foreign_draws) random_.set_state(random_.start());
     gradients_.restore();
     inputs_.restore();
   }

@@ -36,15 +36,14 @@ std::string largest_difference(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-void verify_by_replay(const ir::Graph& graph, const Inputs& inputs, const Outcome& outcome, RandomState& random) {
+void verify_by_replay(const ir::Graph& graph, const Inputs& inputs, const Outcome& outcome, RandomState* random) {
   at::NoGradGuard no_grad;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::vector<at::Tensor> args;
   for (const GraphInputs::One& one : outcome.graph_inputs)
     args.push_back(inputs.original(inputs.groups()[static_cast<size_t>(one.group)], one.window));
-  const at::Tensor end = random.state();
-  const bool draws = !at::equal(random.start(), end);  // else other threads may go on drawing
-  if (draws) random.set_state(random.start());
+  const at::Tensor end = random ? random->state() : at::Tensor();
+  if (random) random->set_state(random->start());
   std::vector<at::Tensor> outputs;
   std::string failure;
   try {
@@ -52,8 +51,8 @@ void verify_by_replay(const ir::Graph& graph, const Inputs& inputs, const Outcom
   } catch (const std::exception& e) {
     failure = e.what();
   }
-  const bool same_random = !draws || at::equal(random.state(), end);
-  if (draws) random.set_state(end);
+  const bool same_random = !random || at::equal(random->state(), end);
+  if (random) random->set_state(end);
   const std::string advice =
       ". Something inside the function has an effect that no operation shows (a value read or written through "
       "data_ptr, "

@@ -6,7 +6,7 @@
 
 namespace precast::trace {
 
-/// Throws PrecompileError that names the first difference. Leaves the generator as it found it.
-void verify_by_replay(const ir::Graph&, const Inputs&, const Outcome&, RandomState&);
+/// Throws PrecompileError that names the first difference. `random` where the graph draws: it is left as it was found.
+void verify_by_replay(const ir::Graph&, const Inputs&, const Outcome&, RandomState* random);
 
 }  // namespace precast::trace
