@@ -15,6 +15,7 @@
 #include "../tests/emit/kernels.h"
 #include "../tests/emit/loop_text.h"
 #include "accuracy.h"
+#include "accuracy_reference.h"
 
 namespace {
 
@@ -30,6 +31,11 @@ std::vector<Worst> measure(const Function& f, const Sections& sections, uint64_t
   std::vector<Run> forms;
   for (const auto& kernels : sections)
     forms.push_back(kernels->get<void(const float*, float*, int64_t, bool)>(std::string("run_") + f.name));
+  const accuracy::References many = accuracy::references(f.name);
+  const auto reference = [&](const double* x, double* y, size_t n) {
+    if (many) return many(x, y, n);
+    for (size_t i = 0; i < n; ++i) y[i] = f.reference(x[i]);
+  };
   constexpr uint64_t kSlices = 1024;
   std::vector<Worst> worst(forms.size());
   std::atomic<uint64_t> next{0};
@@ -37,7 +43,8 @@ std::vector<Worst> measure(const Function& f, const Sections& sections, uint64_t
   const auto work = [&] {
     for (uint64_t slice; (slice = next++) < kSlices;) {
       const uint64_t first = kInputs / kSlices * slice;
-      const auto found = sweep(f, (first + step - 1) / step * step, first + kInputs / kSlices, step, forms);
+      const auto found =
+          accuracy::sweep(reference, (first + step - 1) / step * step, first + kInputs / kSlices, step, forms);
       const std::lock_guard lock(mutex);
       for (size_t k = 0; k < forms.size(); ++k) worst[k].take(found[k]);
       std::cerr << "\r" << f.name << ": " << 100 * (slice + 1) / kSlices << " %   ";
