@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <future>
 
 #include "outcome.h"
 
@@ -145,6 +146,17 @@ bool guarded(const std::string& stage, const Report& report, F&& run) {
 
 using Runnable = PrecompiledRunnable<std::vector<at::Tensor>(Inputs&, std::vector<at::Tensor>)>;
 
+// Calls at the same time, each with inputs of its own.
+void call_from_threads(const Runnable& f, const std::vector<Program>& programs, const Expected& expected,
+                       const std::string& stage, const Report& report) {
+  std::vector<std::unique_ptr<Inputs>> inputs;
+  std::vector<std::future<std::vector<at::Tensor>>> calls;
+  for (int t = 0; t < 3; ++t) inputs.push_back(std::make_unique<Inputs>(programs, expected.variants));
+  for (auto& own : inputs) calls.push_back(std::async(std::launch::async, [&] { return f(*own, own->user); }));
+  for (size_t t = 0; t < calls.size(); ++t)
+    guarded(stage, report, [&] { compare_all(programs, expected, calls[t].get(), *inputs[t], stage, report); });
+}
+
 // Eager throws for these values, so the artifact has to, and must then have changed nothing.
 void expect_errors(const Runnable& f, const std::vector<Program>& programs, const std::vector<bool>& throws,
                    const std::string& stage, const Report& report) {
@@ -216,6 +228,7 @@ void load_batch(const std::vector<Program>& programs, const std::filesystem::pat
             results = f(inputs, inputs.user);
             compare_all(programs, twice, results, inputs, "call " + what + " with other values twice", report, true);
           });
+        if (!stripped) call_from_threads(f, programs, variants[1], "call " + what + " from several threads", report);
         expect_errors(f, programs, throws, "call " + what + " with values that eager refuses", report);
       });
     }
