@@ -243,6 +243,21 @@ class Run {
     for (size_t i = 0; i < n.shared.size(); ++i) define(n.shared[i].value, clones.shared[i], n.op);
   }
 
+  /// " of the result of aten::sum": what a node reads, for people.
+  std::string origins(const ir::Node& n) const {
+    std::string text;
+    ir::for_each_operand(n, [&](ir::Slot, ir::ValueId id) {
+      if (id == ir::kNoValue) return;
+      std::string what = graph_.values[static_cast<size_t>(id)].name;
+      for (const ir::Node& maker : graph_.nodes)
+        ir::for_each_definition(maker, [&](ir::ValueId made) {
+          if (made == id) what = "the result of " + maker.op;
+        });
+      if (!what.empty()) text += (text.empty() ? " of " : " and ") + what;
+    });
+    return text;
+  }
+
   void result(const ir::Node& n, const ir::Out& out, const c10::IValue& found) {
     if (out.is_list) {
       const auto list = found.toTensorVector();
@@ -254,11 +269,12 @@ class Run {
     } else if (out.id != ir::kNoValue) {
       define(out.id, found.toTensor(), n.op);
     } else if (!std::holds_alternative<std::monostate>(out.expect) && !equals(found, out.expect)) {
-      refuse(Check::call_condition, n.op + ": expected " + in_words(out.expect) + " as in the recorded call, found " +
-                                        in_words(found) +
-                                        "; control flow and numbers are specialized to that call, "
-                                        "so capture again for this input. Node: " +
-                                        ir::print(graph_, n));
+      refuse(Check::call_condition,
+             n.op + origins(n) + ": expected " + in_words(out.expect) + " as in the recorded call, found " +
+                 in_words(found) +
+                 ". Control flow and numbers are those of that call: capture again for this input, or keep the value a "
+                 "tensor. Node: " +
+                 ir::print(graph_, n));
     }
   }
 

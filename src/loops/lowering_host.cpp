@@ -25,6 +25,16 @@ HostOperand Lowering::operand(ir::ValueId v) {
   return base;
 }
 
+/// For people: the name of an input, or what made the value.
+std::string Lowering::origin(ir::ValueId v) const {
+  for (const ir::Node& n : graph.nodes) {
+    bool makes = false;
+    ir::for_each_definition(n, [&](ir::ValueId id) { makes |= id == v; });
+    if (makes) return "the result of " + n.op;
+  }
+  return graph.values[static_cast<size_t>(v)].name;
+}
+
 void Lowering::host(const ir::Node& n, std::string why) {
   Step step;
   step.kind = Step::Kind::host;
@@ -38,7 +48,7 @@ void Lowering::host(const ir::Node& n, std::string why) {
     if (v == ir::kNoValue) return;
     auto [it, fresh] = inner.emplace(v, ir::kNoValue);
     if (fresh) {
-      it->second = g.add_value(type(v));
+      it->second = g.add_value(type(v), origin(v));
       g.inputs.push_back(it->second);
       step.operands.push_back(operand(v));
     }

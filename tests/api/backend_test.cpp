@@ -107,5 +107,6 @@ TEST_CASE("capture: a value that became a number is told") {
   CHECK(told[1] ==
         "loading the artifact text: an artifact and its cache are executable input; load only files that you made or "
         "trust");
-  contains(message_of([&] { f(x * 2); }), "expected 2");
+  contains(message_of([&] { f(x * 2); }), "aten::_local_scalar_dense of the result of aten::sum");
+  contains(message_of([&] { f(x * 2); }), "expected 2 as in the recorded call, found 4");
 }

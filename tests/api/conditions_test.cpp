@@ -168,7 +168,7 @@ TEST_CASE("conditions: integers that a composite kernel reads through a pointer"
       REQUIRE(found.size() == want.size());
       for (size_t i = 0; i < want.size(); ++i) CHECK(torch::allclose(found[i], want[i]));
       in.back() = c.other;
-      contains(outcome([&] { f(in); }), "aten::equal: expected true as in the recorded call, found false");
+      contains(outcome([&] { f(in); }), ": expected true as in the recorded call, found false");
     }
 }
 
@@ -207,7 +207,7 @@ TEST_CASE("conditions: packed sequences, made inside and passed") {
     CHECK(close(found.data(), want.data()));
     CHECK(torch::equal(found.batch_sizes(), want.batch_sizes()));
     CHECK(torch::equal(found.unsorted_indices(), want.unsorted_indices()));
-    contains(outcome([&] { g(m, pack(torch::tensor({2, 5, 2}))); }), "aten::equal: expected true");  // as many rows
+    contains(outcome([&] { g(m, pack(torch::tensor({2, 5, 2}))); }), ": expected true");  // as many rows
     contains(outcome([&] { g(m, pack(torch::tensor({4, 4, 4}))); }),
              "argument 1[0]: expected shape [9, 4], found [12, 4]");
   }
