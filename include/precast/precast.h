@@ -152,10 +152,11 @@ auto capture(Fn&& fn, PairPaths paths, LowerOptions options, Block&& block) {
   }
 }
 
-/// The functional form: runs fn on the example arguments and returns the pair.
+/// The functional form: runs fn on the example arguments and returns the pair. Their gradients are left as they were, by
+/// identity; other effects of fn land on them.
 template <class Fn, class... A>
 Pair precompile(LowerOptions options, Fn&& fn, A&&... example) {
-  detail::CaptureCore core(std::move(options));
+  detail::CaptureCore core = detail::CaptureCore::functional(std::move(options));
   if constexpr (std::is_void_v<std::invoke_result_t<Fn&, A...>>)
     detail::record(core, fn, std::forward<A>(example)...);
   else

@@ -177,7 +177,7 @@ struct CaptureCore::State {
   std::vector<std::string> errors;
   std::optional<api::OneRank> one_rank;
   std::optional<Signature> received;  // of the artifact that another rank made
-  bool spent = false;
+  bool spent = false, keep_gradients = false;
 
   bool has_call() const { return recording || received; }
 
@@ -236,6 +236,11 @@ CaptureCore::CaptureCore(PairPaths paths, LowerOptions options) : CaptureCore(st
   api::check(paths);
   state_->paths = std::move(paths);
 }
+CaptureCore CaptureCore::functional(LowerOptions options) {
+  CaptureCore core(std::move(options));
+  core.state_->keep_gradients = true;
+  return core;
+}
 CaptureCore::~CaptureCore() = default;
 CaptureCore::CaptureCore(CaptureCore&&) noexcept = default;
 CaptureCore& CaptureCore::operator=(CaptureCore&&) noexcept = default;
@@ -265,6 +270,7 @@ void CaptureCore::record(const Arguments& arguments, const std::function<void(co
   trace::Options options;
   options.verify = s.options.verify;
   options.seal_inputs = s.options.seal_inputs;
+  options.keep_gradients = s.keep_gradients;
   options.decompose = decomposer(s.options.tracer.make_fx().decompositions);
   options.accept = [&](ir::Graph& graph, const Signature& signature) {
     if (s.options.backend.rewrite()) rewrite(graph, s.options.backend.rewrite());

@@ -44,7 +44,7 @@ class Call {
       undo();
       throw;
     } catch (...) {
-      gradients_.commit();
+      finish_gradients();
       throw;
     }
     try {
@@ -107,9 +107,11 @@ class Call {
     if (options_.accept) options_.accept(recorder_.builder.graph, outcome.signature);
     if (options_.verify)
       verify_by_replay(recorder_.builder.graph, inputs_, outcome, recorder_.draws() ? &random_ : nullptr);
-    gradients_.commit();
+    finish_gradients();
     return {std::move(recorder_.builder.graph), std::move(outcome.signature), std::move(results)};
   }
+
+  void finish_gradients() { options_.keep_gradients ? gradients_.restore() : gradients_.commit(); }
 
   void undo() {
     if (recorder_.draws() || !recorder_.foreign_draws) random_.set_state(random_.start());

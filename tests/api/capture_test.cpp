@@ -164,6 +164,37 @@ TEST_CASE("capture: a decomposition is recorded in the operator's place") {
            "aten::no_such");
 }
 
+TEST_CASE("capture: the functional form leaves the examples' gradients as it found them") {
+  for (const char* backend : {"eager", "inductor"}) {
+    Mlp model;
+    const at::Tensor x = torch::randn({2, 4});
+    model->fc1->weight.mutable_grad() = torch::ones({8, 4});
+    const at::Tensor there = model->fc1->weight.grad();
+    const auto train = [](Mlp& m, at::Tensor t) { m->forward(t).sum().backward(); };
+    const auto f = load_from_memory<void(Mlp&, at::Tensor)>(precompile({.backend = backend}, train, model, x));
+    CHECK(model->fc1->weight.grad().is_same(there));
+    CHECK(torch::equal(there, torch::ones({8, 4})));
+    CHECK_FALSE(model->fc2->weight.grad().defined());
+    Mlp eager;
+    eager->fc1->weight.mutable_grad() = torch::ones({8, 4});
+    {
+      torch::NoGradGuard no_grad;
+      for (size_t i = 0; i < 4; ++i) eager->parameters()[i].copy_(model->parameters()[i]);
+    }
+    train(eager, x);
+    f(model, x);
+    CHECK(model->fc1->weight.grad().is_same(there));  // summed into, as in eager
+    for (size_t i = 0; i < 4; ++i) CHECK(close(model->parameters()[i].grad(), eager->parameters()[i].grad()));
+    const auto throws = [](Mlp& m, at::Tensor t) {
+      m->forward(t).sum().backward();
+      throw std::domain_error("mine");
+    };
+    CHECK_THROWS_AS(precompile({.backend = backend}, throws, model, x), std::domain_error);
+    CHECK(model->fc1->weight.grad().is_same(there));
+    CHECK(close(there, eager->fc1->weight.grad()));
+  }
+}
+
 TEST_CASE("capture: a closed-over tensor is refused by shape and nothing stays changed") {
   const at::Tensor hidden = torch::randn({2});
   at::Tensor x = torch::zeros({2});

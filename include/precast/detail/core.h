@@ -18,8 +18,9 @@ class Runnable;
 
 class CaptureCore {
  public:
-  CaptureCore(PairPaths, LowerOptions);  // validates both
-  explicit CaptureCore(LowerOptions);    // in memory
+  CaptureCore(PairPaths, LowerOptions);         // validates both
+  explicit CaptureCore(LowerOptions);           // in memory
+  static CaptureCore functional(LowerOptions);  // in memory; leaves the arguments' gradients as they were
   ~CaptureCore();
   CaptureCore(CaptureCore&&) noexcept;
   CaptureCore& operator=(CaptureCore&&) noexcept;
