@@ -25,8 +25,10 @@ std::string run_in_fresh_process(const std::string& name, const std::filesystem:
   const std::string filter = "--test-case=" + name, where = "PRECAST_TEST_FOLDER=" + folder.string(),
                     omp = "OMP_NUM_THREADS=" + std::to_string(threads), log = (folder / "child.log").string(),
                     search = "PATH=" + path;
+  const char* const off = std::getenv("PRECAST_MUTATE");  // a check that is switched off is off there, too
+  const std::string mutate = std::string("PRECAST_MUTATE=") + (off ? off : "");
   const char* const arguments[] = {self.c_str(), filter.c_str(), "--no-skip", nullptr};
-  const char* const environment[] = {where.c_str(), omp.c_str(), search.c_str(), nullptr};
+  const char* const environment[] = {where.c_str(), omp.c_str(), search.c_str(), mutate.c_str(), nullptr};
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
