@@ -28,7 +28,19 @@ Exprs::Variables lookup(const Mapping& m) {
   };
 }
 
-/// Variables of `f` as functions of those of `g` so that f = g, both taking each value once.
+/// Whether no two points of the variables give one value: each step is longer than all smaller ones together reach.
+bool takes_each_value_once(const Index& e, const Exprs& exprs) {
+  auto terms = e.terms;
+  std::sort(terms.begin(), terms.end(), [](auto& x, auto& y) { return std::abs(x.second) < std::abs(y.second); });
+  int64_t reach = 0;
+  for (const auto& [a, c] : terms) {
+    if (exprs.extent(a) > 1 && std::abs(c) <= reach) return false;
+    reach += std::abs(c) * (exprs.extent(a) - 1);
+  }
+  return true;
+}
+
+/// Variables of `f` as functions of those of `g` so that f = g: each point of f's for one of g's.
 std::optional<Mapping> solve(const Index& f, const Index& g, const Exprs& exprs) {
   if (f.constant != g.constant) return std::nullopt;
   int64_t points = 1;
@@ -36,6 +48,7 @@ std::optional<Mapping> solve(const Index& f, const Index& g, const Exprs& exprs)
     if (a < 0) return std::nullopt;
     points *= exprs.extent(a);
   }
+  if (!takes_each_value_once(g, exprs)) return std::nullopt;  // windows that overlap: points would be left out
   auto terms = f.terms;
   std::sort(terms.begin(), terms.end(), [](auto& x, auto& y) { return x.second > y.second; });
   Mapping found;

@@ -158,7 +158,7 @@ void elu_backward(Op& op) {
   bool is_result = op.flag("is_result");
   backward(op, "self_or_result", [=](Val g, Val x) {
     Val slope = is_result ? (x + alpha * scale) * input_scale : exp(x * input_scale) * (input_scale * alpha * scale);
-    return where(gt(x, 0.0), g * scale, g * slope);
+    return where(gt(x, 0.0), g * scale, g * slope);  // NaN: as eager's vectors, not as its tails
   });
 }
 

@@ -30,14 +30,15 @@ Val index_select(Val x, int64_t d, Val index) {
 }
 
 Val index_add(Val base, int64_t d, Val index, Val source) {
-  return base.b->emit("aten::index_add",
-                      {{"self", ref(base)}, {"dim", d}, {"index", ref(index)}, {"source", ref(source)}, {"alpha", int64_t{1}}},
-                      like(base));
+  return base.b->emit(
+      "aten::index_add",
+      {{"self", ref(base)}, {"dim", d}, {"index", ref(index)}, {"source", ref(source)}, {"alpha", int64_t{1}}},
+      like(base));
 }
 
 Val scatter(Val base, int64_t d, Val index, Val source) {
-  return base.b->emit("aten::scatter.src", {{"self", ref(base)}, {"dim", d}, {"index", ref(index)}, {"src", ref(source)}},
-                      like(base));
+  return base.b->emit("aten::scatter.src",
+                      {{"self", ref(base)}, {"dim", d}, {"index", ref(index)}, {"src", ref(source)}}, like(base));
 }
 
 Val scatter(Val base, int64_t d, Val index, Number value) {
@@ -47,8 +48,8 @@ Val scatter(Val base, int64_t d, Val index, Number value) {
 }
 
 Val scatter_add(Val base, int64_t d, Val index, Val source) {
-  return base.b->emit("aten::scatter_add", {{"self", ref(base)}, {"dim", d}, {"index", ref(index)}, {"src", ref(source)}},
-                      like(base));
+  return base.b->emit("aten::scatter_add",
+                      {{"self", ref(base)}, {"dim", d}, {"index", ref(index)}, {"src", ref(source)}}, like(base));
 }
 
 Val scatter_reduce(Val base, int64_t d, Val index, Val source, const char* reduce) {
@@ -85,9 +86,9 @@ Val index(Val x, const std::vector<Val>& indices) {
 }
 
 Val index_put(Val x, const std::vector<Val>& indices, Val values, bool accumulate) {
-  return x.b->emit(
-      "aten::index_put",
-      {{"self", ref(x)}, {"indices", refs(indices)}, {"values", ref(values)}, {"accumulate", accumulate}}, like(x));
+  return x.b->emit("aten::index_put",
+                   {{"self", ref(x)}, {"indices", refs(indices)}, {"values", ref(values)}, {"accumulate", accumulate}},
+                   like(x));
 }
 
 }  // namespace precast::passes

@@ -197,6 +197,7 @@ void pow_number(Op& op) {
   op.result(0, power(cast(op.val("self"), d), e));
 }
 void pow_of_number(Op& op) {
+  if (!op.is_number("self") && op.is_number("exponent")) return pow_number(op);  // pow_.Scalar has its name
   Dtype d = op.common_dtype({"self", "exponent"});
   if (d == Dtype::b8) decline("not defined for bool");
   op.result(0, binary("pow.Tensor_Tensor", op.as("self", d), op.as("exponent", d)));

@@ -150,7 +150,8 @@ std::vector<Tap> cubic_taps(Builder& b, const Axis& a) {
   Val t = real - low, rest = 1.0 - t;
   Val weights[] = {outer(t + 1.0), inner(t), inner(rest), outer(rest + 1.0)};
   std::vector<Tap> taps;
-  for (int k = 0; k < 4; ++k) taps.push_back({at_most(at_least(place + (k - 1), 0), a.in - 1), rounded_weight(weights[k], a)});
+  for (int k = 0; k < 4; ++k)
+    taps.push_back({at_most(at_least(place + (k - 1), 0), a.in - 1), rounded_weight(weights[k], a)});
   return taps;
 }
 
@@ -201,8 +202,7 @@ void weighted_backward(Op& op) {
       continue;
     }
     Val total = zeros(g, all[i]);
-    for (const Tap& t : taps(op.b, all[i]))
-      total = index_add(total, all[i].d, t.place, g * along(t.weight, all[i], g));
+    for (const Tap& t : taps(op.b, all[i])) total = index_add(total, all[i].d, t.place, g * along(t.weight, all[i], g));
     g = total;
   }
   op.result(0, cast(g, d));

@@ -40,11 +40,9 @@ void renorm(Op& op) {
   if (!ir::is_float(d) || x.dim() < 2) decline("not a matrix of floats");
   int64_t dim = wrap_dim(op.integer("dim"), x.dim());
   Val wide = cast(x, c);
-  Val norm = op.apply("aten::linalg_vector_norm", {{"self", ir::Ref{wide.id}},
-                                                   {"ord", op.real("p")},
-                                                   {"dim", all_but(x, dim)},
-                                                   {"keepdim", true},
-                                                   {"dtype", {}}});
+  Val norm = op.apply(
+      "aten::linalg_vector_norm",
+      {{"self", ir::Ref{wide.id}}, {"ord", op.real("p")}, {"dim", all_but(x, dim)}, {"keepdim", true}, {"dtype", {}}});
   double most = op.real("maxnorm");
   Val factor = where(gt(norm, most), op.b.number(most, c) / (norm + 1e-7), op.b.number(1.0, c));
   op.result(0, x * cast(factor, d));

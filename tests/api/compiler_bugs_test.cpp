@@ -210,6 +210,20 @@ TEST_CASE("compiler bugs: pooling, resampling, layout") {
   });
 }
 
+TEST_CASE("compiler bugs: windows that overlap, beside a loop over the whole") {
+  // As many points in each: the loop over the whole is no loop over the windows.
+  agree_all({on(
+                 "unfold", [] { return Tensors{randn({8, 8, 8})}; },
+                 [](auto& x) {
+                   const Tensors both = {torch::softplus(x[0], 2.0, 20.0), x[0].unfold(-2, 4, 3)};
+                   const Tensors made = at::_foreach_mul(both, -1.25);
+                   return Tensors{made[1], made[0]};
+                 }),
+             on(
+                 "as_strided", [] { return Tensors{randn({24})}; },
+                 [](auto& x) { return Tensors{x[0].as_strided({4, 6}, {5, 1}) * 2, x[0] * 3}; })});
+}
+
 TEST_CASE("compiler bugs: views, mutation, aliasing") {
   agree_all({
       on(

@@ -233,7 +233,8 @@ at::Tensor shaken(const at::Tensor& t, double epsilons, int64_t salt) {
                          : type == at::kFloat    ? 0x1p-24
                                                  : 0x1p-53;
   const at::Tensor wave =
-      ((at::arange(t.numel(), at::kLong) * 31 + salt).remainder(7).to(at::kDouble) / 3 - 1).reshape(t.sizes());
+      (((at::arange(t.numel(), at::kLong) * 7919).square() + salt * 104729).remainder(1009).to(at::kDouble) / 504 - 1)
+          .reshape(t.sizes());  // no short period, which sums over periodic inputs would not see
   // In double and then rounded back, which moves half floats by whole steps.
   const at::Tensor wide = t.to(at::isComplexType(t.scalar_type()) ? at::kComplexDouble : at::kDouble);
   return (wide * (1 + wave * (epsilon * epsilons))).to(t.scalar_type());
@@ -311,8 +312,11 @@ void take_the_other_way(const Step& step, std::vector<at::Tensor>& values, bool 
                 : convolution(step, value(0), value(1), value(2)).reshape(values.back().sizes());
   else if (step.op.starts_with("aten::gelu"))  // of an infinity: NaN with AVX-512, an infinity without
     other = at::nan_to_num(values.back(), 0.0, INFINITY, -INFINITY);
-  else if (step.op.ends_with("shrink"))  // the gradient at NaN: 0 in a vector, passed on in a tail
+  else if (step.op.ends_with("shrink") || (backward && step.op.ends_with("elu")))
+    // The gradient at NaN: one thing in a vector, another in a tail.
     other = finite(value(0)) ? at::Tensor() : values.back() * NAN;
+  else if (backward && step.op == "aten::layer_norm" && value(2).defined() && !finite(value(2)))
+    other = values.back() * NAN;  // the gradient under an infinite weight: NaN throughout by eager's formula
   else if (values.back().is_complex() && !finite(values.back()))  // which part of it is NaN is the kernel's choice
     other = at::complex(at::real(values.back()).nan_to_num(0, 0, 0), at::imag(values.back()).nan_to_num(0, 0, 0));
   if (!other.defined()) return;
@@ -344,7 +348,11 @@ std::vector<at::Tensor> run_steps(const Program& p, std::vector<at::Tensor> valu
     }
   }
   if (p.backward) {
-    const at::Tensor loss = loss_of(pick_results(p, values));
+    std::vector<at::Tensor> results = pick_results(p, values);
+    if (noise.epsilons != 0)  // sums in the gradient may cancel
+      for (at::Tensor& r : results)
+        if (r.requires_grad()) r = shaken(r, noise.epsilons, random.integer(0, 1000));
+    const at::Tensor loss = loss_of(results);
     if (loss.defined()) loss.backward();
   }
   return values;
