@@ -1,6 +1,7 @@
 #include "emit/lower.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -61,11 +62,11 @@ class Lower {
     std::string name, text;
   };
 
-  /// The buffer whose memory b stands in.
-  BufferId memory_of(BufferId b) {
-    while (buffer(b).alias_of >= 0) b = buffer(b).alias_of;
+  /// The buffer whose memory b stands in, and where.
+  Pointer memory_of(BufferId b, int64_t offset = 0) {
+    for (; buffer(b).alias_of >= 0; b = buffer(b).alias_of) offset += buffer(b).alias_offset;
     const auto same = same_.find(b);
-    return same == same_.end() ? b : same->second;
+    return {same == same_.end() ? b : same->second, offset};
   }
   Buffer& buffer(BufferId b) { return program_.buffers[static_cast<size_t>(b)]; }
 
@@ -105,9 +106,10 @@ class Lower {
       }
     for (bool again = true; again;) {
       again = false;
-      const auto constant = [&](BufferId b) {
+      const std::function<bool(BufferId)> constant = [&](BufferId b) {
         if (constants_.contains(b)) return true;
-        if (buffer(b).alias_of >= 0) return false;  // its memory is written
+        const Buffer& x = buffer(b);
+        if (x.alias_of >= 0 && !(x.is_part && constant(x.alias_of))) return false;  // its memory is written
         const auto w = writers.find(b);
         return w != writers.end() &&
                std::all_of(w->second.begin(), w->second.end(), [&](size_t k) { return constant_kernel_[k]; });
@@ -232,7 +234,8 @@ class Lower {
     for (const Call& c : calls_)
       if (c.prepares)
         for (const Pointer& p : c.pointers)
-          if (Buffer& b = buffer(p.buffer); b.place == Buffer::Place::arena) b.place = Buffer::Place::prepared;
+          if (Buffer& b = buffer(memory_of(p.buffer).buffer); b.place == Buffer::Place::arena)
+            b.place = Buffer::Place::prepared;
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
       Buffer& x = program_.buffers[b];
       if (x.place != Buffer::Place::prepared || same_.contains(static_cast<BufferId>(b))) continue;
@@ -242,7 +245,7 @@ class Lower {
     std::map<BufferId, std::pair<int, int>> alive;
     for (int t = 0; t < static_cast<int>(calls_.size()); ++t) {
       const auto touch = [&](BufferId b) {
-        b = memory_of(b);
+        b = memory_of(b).buffer;
         auto [it, fresh] = alive.emplace(b, std::pair{t, t});
         it->second.second = t;
       };
@@ -310,7 +313,9 @@ class Lower {
   }
 
   std::string address(BufferId b, int64_t offset) {
-    const Buffer& x = buffer(memory_of(b));
+    const Pointer at = memory_of(b, offset);
+    const Buffer& x = buffer(at.buffer);
+    offset = at.offset_bytes;
     std::string base;
     switch (x.place) {
       case Buffer::Place::input:

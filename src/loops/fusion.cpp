@@ -124,6 +124,7 @@ class Fusion {
         if (!merge(kernel, s, i) && !(collapsed && merge(kernel, apart, i))) continue;
         needs.erase(k);
         needs_[static_cast<size_t>(k)].insert(needs.begin(), needs.end());
+        wait(k, needs);
         note(s, k);
         return;
       }
@@ -140,7 +141,27 @@ class Fusion {
     fresh.ids.push_back(i);
     kernels_.push_back(std::move(fresh));
     needs_.push_back(needs);
+    level_.push_back(0), users_.emplace_back();
+    wait(static_cast<int>(kernels_.size()) - 1, needs);
     note(s, static_cast<int>(kernels_.size()) - 1);
+  }
+
+  /// Kernel k comes after these.
+  void wait(int k, const std::set<int>& needs) {
+    std::vector<int> open = {k};
+    for (const int n : needs) {
+      users_[static_cast<size_t>(n)].push_back(k);
+      level_[static_cast<size_t>(k)] = std::max(level_[static_cast<size_t>(k)], level_[static_cast<size_t>(n)] + 1);
+    }
+    while (!open.empty()) {
+      const int n = open.back();
+      open.pop_back();
+      for (const int u : users_[static_cast<size_t>(n)]) {
+        if (level_[static_cast<size_t>(u)] > level_[static_cast<size_t>(n)]) continue;
+        level_[static_cast<size_t>(u)] = level_[static_cast<size_t>(n)] + 1;
+        open.push_back(u);
+      }
+    }
   }
 
   void note(const Step& s, int kernel) {
@@ -172,15 +193,17 @@ class Fusion {
   /// No way from kernel k through another kernel to the step.
   bool allowed(int k, const std::set<int>& needs) {
     std::vector<int> open;
-    for (const int n : needs)
-      if (n != k) open.push_back(n);
-    std::set<int> seen(open.begin(), open.end());
+    std::set<int> seen;
+    const auto see = [&](int n) {  // only what has a higher level may come after k
+      if (level_[static_cast<size_t>(n)] > level_[static_cast<size_t>(k)] && seen.insert(n).second) open.push_back(n);
+    };
+    for (const int n : needs) see(n);
     while (!open.empty()) {
       const int n = open.back();
       open.pop_back();
       for (const int m : needs_[static_cast<size_t>(n)]) {
         if (m == k) return false;
-        if (seen.insert(m).second) open.push_back(m);
+        see(m);
       }
     }
     return true;
@@ -196,7 +219,8 @@ class Fusion {
       for (const Step& p : k.steps)
         for (const ExprId o : loads(p, exprs_))
           for (const ExprId e : own)
-            if (exprs_[e].buffer == exprs_[o].buffer) found.push_back({exprs_[e].at, exprs_[o].at, false});
+            if (exprs_[e].buffer == exprs_[o].buffer)  // where in the buffer is of no matter
+              found.push_back({exprs_[e].at - exprs_[e].at.constant, exprs_[o].at - exprs_[o].at.constant, false});
     std::stable_sort(found.begin(), found.end(), [](const Link& a, const Link& b) {
       return std::pair(!a.produced, -static_cast<int>(a.in_kernel.terms.size())) <
              std::pair(!b.produced, -static_cast<int>(b.in_kernel.terms.size()));
@@ -213,7 +237,7 @@ class Fusion {
     for (const int a : s.after)
       if (std::find(k.ids.begin(), k.ids.end(), a) != k.ids.end()) return false;
     for (const Step& p : k.steps)
-      if (p.buffer == s.buffer) return false;
+      if (p.buffer == s.buffer && !(p.part && s.part)) return false;
     for (const Link& link : links(k, s)) {
       Kernel with = k;
       Step own = s;
@@ -359,8 +383,10 @@ class Fusion {
   Program& program_;
   Exprs& exprs_;
   std::vector<Kernel> kernels_;
-  std::vector<std::set<int>> needs_;  // kernel -> kernels it reads from
-  std::vector<int> kernel_of_;        // step -> kernel
+  std::vector<std::set<int>> needs_;     // kernel -> kernels it reads from
+  std::vector<std::vector<int>> users_;  // the other way round
+  std::vector<int> level_;               // kernel -> longest way to it
+  std::vector<int> kernel_of_;           // step -> kernel
   std::map<BufferId, std::vector<int>> writers_, readers_;
 };
 

@@ -103,6 +103,7 @@ Program Lowering::run() {
   for (const ir::Node& n : graph.nodes) lower(n);
   store_outputs();
   write_in_place();
+  join_in_place();
   return std::move(program_);
 }
 

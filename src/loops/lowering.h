@@ -95,6 +95,7 @@ class Lowering {
   void count_uses();
   void store_outputs();
   void write_in_place();
+  void join_in_place();
   std::string origin(ir::ValueId v) const;
   BufferId copy(ir::ValueId v);  // of the bytes, whatever the dtype
   bool widens(ExprId) const;

@@ -154,6 +154,21 @@ void Lowering::write_in_place() {
   }
 }
 
+/// What is joined with others is made where it is to stand, if that is one block there.
+void Lowering::join_in_place() {
+  for (Step& s : program_.steps) {
+    if (s.kind != Step::Kind::map || !s.part) continue;
+    const Expr& e = exprs()[s.body];
+    if (e.kind != Expr::Kind::load || e.dtype != s.dtype || e.at.terms != s.at.terms || e.at.constant != 0) continue;
+    Buffer& from = program_.buffers[static_cast<size_t>(e.buffer)];
+    const Buffer& to = program_.buffers[static_cast<size_t>(s.buffer)];
+    const int64_t bytes = volume(s.space, exprs()) * ir::itemsize(s.dtype);
+    if (from.place != Buffer::Place::arena || from.alias_of >= 0 || from.bytes != bytes || to.alias_of >= 0) continue;
+    s.kind = Step::Kind::alias;
+    from.alias_of = s.buffer, from.alias_offset = s.at.constant * ir::itemsize(s.dtype), from.is_part = true;
+  }
+}
+
 BufferId Lowering::copy(ir::ValueId v) {
   const HostOperand source = operand(v);
   const ir::Type bits = as_bits(type(v));

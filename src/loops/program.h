@@ -16,7 +16,9 @@ struct Buffer {
   int slot = -1;       // input, output, host: which
   int64_t offset = 0;  // arena, prepared
   int64_t bytes = 0;
-  BufferId alias_of = -1;  // stands in the memory of this one, its later version
+  BufferId alias_of = -1;    // stands in the memory of this one: its later version, or what it is a part of
+  int64_t alias_offset = 0;  // bytes
+  bool is_part = false;      // of what was joined: nobody else writes there
 };
 
 enum class Reduction { none, sum, prod, amax, amin, argmax, argmin, any, all };
@@ -61,11 +63,12 @@ struct Step {
     matmul,  // buffer[at] = sum over reduced of a * b, both in memory; `product` sorts the variables
     host,
     routine,  // fills `results` from `operands`; may write operands that are results too
-    alias,    // buffer takes over the memory of the one it would copy
+    alias,    // buffer takes over, or holds, the memory of the one it would copy
   } kind = Kind::map;
   std::string what;                       // op, for people
   std::vector<Atom> space, reduced;       // outermost first
   Reduction reduction = Reduction::none;  // reduce, scan; write: none overwrites
+  bool part = false;                      // map: other steps write other elements of the buffer, none these
   ExprId body = -1, a = -1, b = -1;
   Product product;       // matmul
   ExprId position = -1;  // argmax, argmin: logical index along `reduced`

@@ -36,7 +36,7 @@ void fill_box(Lowering& l, BufferId b, const char* what, const ir::Type& type, c
     sizes.push_back(high[d] - low[d]);
     offset += low[d] * type.strides[d];
   }
-  l.map(b, what, sizes, type.strides, offset, type.dtype, f);
+  if (const int i = l.map(b, what, sizes, type.strides, offset, type.dtype, f); i >= 0) l.step(i).part = true;
 }
 
 bool cat(Lowering& l, const ir::Node& n) {

@@ -128,4 +128,9 @@ std::optional<Family> core_family(std::string_view op) {
   return it->second;
 }
 
+bool reads_elements(const ir::Node& n) {
+  const auto family = core_family(n.op);
+  return family && family != Family::order && !n.op.starts_with("prim::") && n.writes.empty() && n.shared.empty();
+}
+
 }  // namespace precast::passes

@@ -16,6 +16,12 @@ void to_core(ir::Graph&);
 void decompose(ir::Graph&);
 /// Composes views, drops casts, copies and arithmetic that change nothing (bit for bit).
 void simplify(ir::Graph&);
+/// Reads what was written into a window, or joined, from where it came from.
+void forward_writes(ir::Graph&);
+/// Gives the terms of a sum at once where one operation can.
+void sum_at_once(ir::Graph&);
+/// Multiplies the rows of independent products with one matrix at once.
+void multiply_at_once(ir::Graph&);
 /// Gives values between contractions the layout in which the contractions leave them.
 void relayout(ir::Graph&);
 /// Makes equal nodes one. Random ops and host ops are never merged.
@@ -26,6 +32,8 @@ void drop_dead_nodes(ir::Graph&);
 enum class Family { pointwise, creation, reduction, scan, order, matrix, index, shape, layer };
 /// The family of a core op of docs/core-ops.md or a prim; nothing for other ops.
 std::optional<Family> core_family(std::string_view op);
+/// Whether the elements of the operands count, and not how they lie in memory.
+bool reads_elements(const ir::Node&);
 /// Why decompose leaves this node to the host; empty for a node in core normal form and for one it would rewrite.
 std::string why_kept(const ir::Graph&, const ir::Node&);
 

@@ -143,9 +143,7 @@ class Relayout {
   void place(Node& n) {
     const auto family = core_family(n.op);
     if (n.op == "prim::view") return view(n);
-    const bool by_element =
-        family && family != Family::order && n.op != "prim::scatter" && n.writes.empty() && n.shared.empty();
-    if (!by_element) {
+    if (!reads_elements(n)) {
       ir::for_each_operand(n, [&](ir::Slot, ValueId v) { need(v); });
       for (const ir::Shared& s : n.shared) need(s.base);
       return push(std::move(n));
