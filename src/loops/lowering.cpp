@@ -49,7 +49,6 @@ bool has_lanes(ir::Dtype t) {
 
 /// Empty when kernels can hold the tensor.
 std::string obstacle(const ir::Type& t) {
-  // Complex numbers stay with ATen: products, quotients and functions follow its special cases for infinities.
   if (ir::is_complex(t.dtype)) return "complex numbers have no kernels";
   if (!has_lanes(t.dtype)) return "dtype " + std::string(ir::name(t.dtype)) + " has no kernels";
   if (t.device.type != 0) return "device " + ir::name(t.device);

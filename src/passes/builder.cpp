@@ -266,10 +266,36 @@ Val bmm(Val x, Val y) {
                    ir::contiguous(x.dtype(), {x.size(0), x.size(1), y.size(2)}));
 }
 
+namespace {
+
+// v, whose dims have these letters, with a dim for each of `all`; of size 1 where it has none.
+Val aligned(Val v, const std::string& letters, const std::string& all) {
+  Type t = v.type();
+  t.sizes.assign(all.size(), 1), t.strides.assign(all.size(), 1);
+  for (size_t d = 0; d < letters.size(); ++d) {
+    t.sizes[all.find(letters[d])] = v.sizes()[d];
+    t.strides[all.find(letters[d])] = v.type().strides[d];
+  }
+  return v.b->view(v, std::move(t));
+}
+
+}  // namespace
+
 Val einsum(std::string equation, Val x, Val y) {
   PRECAST_CHECK(x.dtype() == y.dtype(), "operands of einsum have two dtypes");
   const size_t comma = equation.find(','), arrow = equation.find("->");
   const std::string left = equation.substr(0, comma), right = equation.substr(comma + 1, arrow - comma - 1);
+  if (!ir::is_float(x.dtype())) {  // integers have no product kernels: a product and a sum, which wrap alike
+    std::string letters = equation.substr(arrow + 2);
+    Dims summed;
+    for (char letter : left)
+      if (letters.find(letter) == letters.npos) {
+        summed.push_back(static_cast<int64_t>(letters.size()));
+        letters += letter;
+      }
+    Val terms = cast(aligned(x, left, letters), Dtype::i64) * cast(aligned(y, right, letters), Dtype::i64);
+    return cast(summed.empty() ? terms : sum(terms, summed, false), x.dtype());
+  }
   Dims sizes;
   for (char letter : equation.substr(arrow + 2)) {
     const size_t in_left = left.find(letter);

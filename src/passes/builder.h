@@ -132,7 +132,10 @@ Dims all_dims(Val);
 // Matrix products: [n,k]x[k,m], [b,n,k]x[b,k,m].
 Val mm(Val, Val);
 Val bmm(Val, Val);
-/// Two operands, a letter for each dim; the result is contiguous.
+/// [2, n] of i64: rows and columns of the places on and below (or above) a diagonal, row by row.
+Val triangle_places(Builder&, int64_t rows, int64_t columns, int64_t diagonal, bool lower);
+
+/// Two operands, a letter for each dim; the result is contiguous. Of integers too.
 Val einsum(std::string equation, Val, Val);
 
 // Shape: windows where possible.

@@ -1,4 +1,6 @@
 // Reads and writes through indices.
+#include <algorithm>
+
 #include "passes/builder.h"
 
 namespace precast::passes {
@@ -89,6 +91,29 @@ Val index_put(Val x, const std::vector<Val>& indices, Val values, bool accumulat
   return x.b->emit("aten::index_put",
                    {{"self", ref(x)}, {"indices", refs(indices)}, {"values", ref(values)}, {"accumulate", accumulate}},
                    like(x));
+}
+
+Val triangle_places(Builder& b, int64_t rows, int64_t columns, int64_t diagonal, bool lower) {
+  // Row r has `count` places, from column `first` on; those of all rows before it are `start`.
+  const auto bounded = [&](int64_t v) { return std::clamp<int64_t>(v, 0, columns); };
+  int64_t total = 0;
+  for (int64_t r = 0; r < rows; ++r) total += lower ? bounded(r + diagonal + 1) : columns - bounded(r + diagonal);
+  if (total == 0) return b.full({2, 0}, 0, ir::Dtype::i64);
+  Val edge = at_most(at_least(b.arange(rows) + (lower ? diagonal + 1 : diagonal), 0), columns);
+  Val count = lower ? edge : Number(columns) - edge, ends = cumsum(count, 0);
+  Val place = b.arange(total);
+  Val row = b.emit("aten::searchsorted.Tensor",
+                   {{"sorted_sequence", ref(ends)},
+                    {"self", ref(place)},
+                    {"out_int32", false},
+                    {"right", true},
+                    {"side", {}},
+                    {"sorter", {}}},
+                   like(place));
+  const auto of_row = [&](Val v) { return index_select(v, 0, row); };
+  Val column = place - of_row(ends - count);
+  if (!lower) column = column + of_row(edge);
+  return cat({unsqueeze(row, 0), unsqueeze(column, 0)}, 0);
 }
 
 }  // namespace precast::passes

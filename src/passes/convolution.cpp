@@ -21,7 +21,7 @@ struct Geometry {
 };
 
 Dims spatial(Val x) { return Dims(x.sizes().begin() + 2, x.sizes().end()); }
-Val computed(Val v) { return cast(v, compute_dtype(v.dtype())); }
+Val computed(Val v) { return cast(v, ir::is_float(v.dtype()) ? compute_dtype(v.dtype()) : Dtype::i64); }
 
 // Letters of the equations: n images, g groups, o and c channels of result and input, places "dhw", taps "ijk".
 std::string places(size_t rank) { return std::string("dhw").substr(3 - rank); }
@@ -262,7 +262,7 @@ Geometry geometry(Op& op, Val weight, const char* groups) {
 
 Val input_of(Op& op, const char* arg, Val weight) {
   Val x = op.val(arg);
-  if (!ir::is_float(x.dtype()) || x.dtype() != weight.dtype()) decline("operands are not floats of one dtype");
+  if (x.dtype() == Dtype::b8 || x.dtype() != weight.dtype()) decline("operands are not of one dtype, or bools");
   if (x.dim() != weight.dim()) decline("no batch dim");
   if (x.numel() == 0 || weight.numel() == 0) decline("nothing to sum");
   return x;

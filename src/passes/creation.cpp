@@ -1,4 +1,6 @@
 // Values that depend on no tensor's contents, and the places of a grid. Their dtype and layout are the recorded ones.
+#include <cmath>
+
 #include "passes/rules.h"
 
 namespace precast::passes {
@@ -30,21 +32,19 @@ void arange(Op& op) {
                          t));
 }
 
-// From both ends, as eager counts: the first half from `start`, the second from `end`.
-template <class T>
+// From both ends, as eager counts: the first half from `start`, the second from `end`. Integers go by steps in f64.
 Val evenly(Builder& b, double first, double last, int64_t steps, Dtype dtype) {
-  const T start = static_cast<T>(first), end = static_cast<T>(last);
-  if (steps < 2) return b.full({steps}, double(start), dtype);
-  const double step = static_cast<T>((end - start) / static_cast<T>(steps - 1));
+  const bool whole = !ir::is_float(dtype);
+  if (dtype == Dtype::b8) decline("not defined for bool");
+  const Dtype d = whole ? Dtype::f64 : dtype;
+  const auto held = [&](double v) { return whole ? std::trunc(v) : rounded(v, dtype); };
+  const double start = held(first), end = held(last);
+  if (steps < 2) return b.full({steps}, start, dtype);
+  const double step = rounded(rounded(end - start, d) / rounded(static_cast<double>(steps - 1), d), d);
   Val i = b.arange(steps);
-  Val rising = cast(i, dtype) * step + double(start);
-  Val falling = double(end) - cast(Number(steps - 1) - i, dtype) * step;
-  return where(lt(i, steps / 2), rising, falling);
-}
-Val evenly(Builder& b, double first, double last, int64_t steps, Dtype dtype) {
-  if (dtype == Dtype::f32) return evenly<float>(b, first, last, steps, dtype);
-  if (dtype == Dtype::f64) return evenly<double>(b, first, last, steps, dtype);
-  decline("not of f32 or f64");
+  Val rising = cast(i, d) * step + start;
+  Val falling = end - cast(Number(steps - 1) - i, d) * step;
+  return cast(where(lt(i, steps / 2), rising, falling), dtype);
 }
 void linspace(Op& op) {
   if (!op.wants(0)) decline("the result has no recorded type");
@@ -54,25 +54,28 @@ void linspace(Op& op) {
 // Where an affine map, [N, rank, rank + 1], takes the places of an image from -1 to 1: [N, sizes..., rank].
 void affine_grid(Op& op) {
   Val theta = op.val("theta");
+  const Dtype dtype = theta.dtype(), wide = compute_dtype(dtype);
+  if (!ir::is_float(dtype)) decline("not defined for integers");
   const Dims size = op.ints("size");
   const auto rank = static_cast<int64_t>(size.size()) - 2;
   if (theta.sizes() != Dims{size[0], rank, rank + 1}) decline("not a map of this many dims");
   const auto column = [&](int64_t c) {  // [N, 1..., rank]
     Dims sizes(static_cast<size_t>(rank) + 2, 1);
     sizes.front() = size[0], sizes.back() = rank;
-    return reshape(contiguous(select(theta, 2, c)), sizes);
+    return reshape(contiguous(cast(select(theta, 2, c), wide)), sizes);
   };
   Val grid;
   for (int64_t d = 0; d < rank; ++d) {  // x is the last dim
     const int64_t n = size[static_cast<size_t>(rank + 1 - d)];
-    Val at = n > 1 ? evenly(op.b, -1, 1, n, theta.dtype()) : op.b.full({n}, 0, theta.dtype());
+    Val at = n > 1 ? evenly(op.b, -1, 1, n, dtype) : op.b.full({n}, 0, dtype);
     if (!op.flag("align_corners") && n > 1) at = at * double(n - 1) / double(n);
+    at = cast(at, wide);
     Dims sizes(static_cast<size_t>(rank) + 2, 1);
     sizes[static_cast<size_t>(rank - d)] = n;
     Val part = reshape(at, sizes) * column(d);
     grid = grid ? grid + part : part;
   }
-  op.result(0, grid + column(rank));
+  op.result(0, cast(grid + column(rank), dtype));
 }
 
 void eye(Op& op) {
@@ -82,7 +85,17 @@ void eye(Op& op) {
   op.result(0, cast(diagonal, t.dtype));
 }
 
+// Places of a triangle, as a table of indices.
+template <bool lower>
+void triangle_indices(Op& op) {
+  if (!op.wants(0)) decline("the result has no recorded type");
+  Val places = triangle_places(op.b, op.integer("row"), op.integer("col"), op.integer("offset"), lower);
+  op.result(0, cast(places, op.wanted(0).dtype));
+}
+
 constexpr Row kRows[] = {
+    {"aten::tril_indices", triangle_indices<true>},
+    {"aten::triu_indices", triangle_indices<false>},
     {"aten::zeros", zeros},
     {"aten::zeros_like", zeros},
     {"aten::new_zeros", zeros},

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "passes/complex.h"
+#include "passes/forms.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 #include "util/errors.h"
@@ -16,26 +17,6 @@ using ir::kNoValue;
 using ir::Node;
 using ir::Type;
 using ir::ValueId;
-
-// "aten::add_.Tensor" -> "aten::add.Tensor"; empty if the op is not in place.
-std::string in_place_twin(const std::string& op) {
-  size_t dot = std::min(op.find('.'), op.size());
-  if (dot < 2 || op[dot - 1] != '_' || op[dot - 2] == '_') return {};
-  return op.substr(0, dot - 1) + op.substr(dot);
-}
-
-// "aten::add.out" -> "aten::add.Tensor": the overload that differs in `out` alone.
-Rule out_twin(const std::string& op, Rule find(std::string_view)) {
-  size_t dot = op.find('.');
-  if (dot == op.npos) return nullptr;
-  std::string base = op.substr(0, dot), overload = op.substr(dot + 1);
-  if (overload == "IntList_out") return find(base + ".dim_IntList");
-  if (overload.ends_with("_out")) return find(base + "." + overload.substr(0, overload.size() - 4));
-  if (overload == "out_mode") return find(base + ".Tensor_mode");
-  if (overload != "out") return nullptr;
-  Rule plain = find(base);
-  return plain ? plain : find(base + ".Tensor");
-}
 
 bool is_lowered(const Type& t) {
   using D = ir::Dtype;
@@ -56,19 +37,20 @@ class Decomposer {
     if (!node_.shared.empty()) return run_shared();
     for (const ir::Out& o : node_.outs)
       if (!std::holds_alternative<std::monostate>(o.expect)) decline("its result is a number");
-    bool twin = false;
     const auto find = has_complex() ? find_complex_rule : find_rule;
-    Rule rule = find(node_.op);
-    if (!rule && node_.writes.size() == 1) {
-      const std::string& written = node_.args[static_cast<size_t>(node_.writes[0].slot.arg)].name;
-      if (written == "self") rule = find(in_place_twin(node_.op));
-      if (written == "out") rule = out_twin(node_.op, find);
-      twin = rule != nullptr;
+    size_t first_out = node_.writes.size();  // writes from here on are results
+    if (!find(node_.op) && !node_.writes.empty()) {
+      std::string twin;
+      if (node_.writes.size() == 1 && written_arg(0) == "self") twin = in_place_twin(node_.op), first_out = 0;
+      if (twin.empty()) twin = out_twin(node_.op, find), first_out = first_out_form();
+      if (!twin.empty()) op_.row_ = twin;
+      for (size_t i = first_out; i < node_.writes.size(); ++i)
+        op_.wanted_.push_back(builder.type(node_.writes[i].value));
     }
-    apply(rule, op_);
-    if (twin) return add_write(0, first_result(op_));
-    for (size_t i = 0; i < node_.outs.size(); ++i) add_out(node_.outs[i], i);
-    for (size_t i = 0; i < node_.writes.size(); ++i) add_write(i, op_.writes_[i]);
+    apply(find(op_.name()), op_);
+    for (size_t i = 0; i < node_.outs.size() && first_out == node_.writes.size(); ++i) add_out(node_.outs[i], i);
+    for (size_t i = 0; i < node_.writes.size(); ++i)
+      add_write(i, i < first_out ? op_.writes_[i] : op_.result_at(i - first_out));
   }
 
   Builder builder;
@@ -83,14 +65,16 @@ class Decomposer {
     for (ValueId id : ir::defined_values(node_)) check_lowered(id);
     rule(op);
   }
-  bool has_complex() const {
-    bool found = false;
-    auto look = [&](ValueId id) { found |= id != kNoValue && ir::is_complex(builder.type(id).dtype); };
-    ir::for_each_operand(node_, [&](ir::Slot, ValueId id) { look(id); });
-    for (ValueId id : ir::defined_values(node_)) look(id);
-    return found;
+  bool has_complex() const { return passes::has_complex(builder, node_); }
+  std::string_view written_arg(size_t i) const {
+    return node_.args[static_cast<size_t>(node_.writes[i].slot.arg)].name;
   }
-  static Val first_result(const Op& op) { return op.outs_.empty() || op.outs_[0].empty() ? Val{} : op.outs_[0][0]; }
+  // The arguments of an out= form that take results are the last ones.
+  size_t first_out_form() const {
+    size_t n = node_.writes.size(), arg = node_.args.size();
+    while (n > 0 && node_.writes[n - 1].slot.arg == static_cast<int>(arg) - 1) --n, --arg;
+    return n;
+  }
 
   // An op in place whose other operands show the same memory: it reads what was there before, so it is its twin, if no
   // element that it writes stands at another place of an operand.
@@ -116,11 +100,12 @@ class Decomposer {
         a = window;
     }
     Op op(builder, before);
-    apply(has_complex() ? nullptr : find_rule(in_place_twin(node_.op)), op);
-    Val v = first_result(op);
+    op.row_ = in_place_twin(node_.op);
+    apply((has_complex() ? find_complex_rule : find_rule)(op.row_), op);
+    Val v = op.result_at(0);
     if (!v) decline("the rule does not give what the op writes");
-    v = expand(cast(v, base.dtype), self->type.sizes);
-    add(s.value, scatter_window(builder.value(s.base), v, self->offset_bytes, self->type.strides));
+    v = expand(converted(v, base.dtype), self->type.sizes);
+    add(s.value, written(builder.value(s.base), v, self->offset_bytes, self->type.strides));
   }
 
   bool written_apart(const ir::Shared& s, const ir::Shared::View& self) const {
@@ -178,9 +163,12 @@ class Decomposer {
     Val before = builder.value(list ? (*list)[static_cast<size_t>(w.slot.item)].id : std::get<ir::Ref>(a).id);
     const Type& want = builder.type(w.value);
     if (want != before.type()) decline("the op changes the geometry of what it writes");
-    if (ir::is_complex(want.dtype) != ir::is_complex(v.dtype())) decline("a complex value in a real one");
-    v = expand(cast(v, want.dtype), want.sizes);
-    add(w.value, is_dense(want) ? met(v, want) : scatter_window(before, v, 0, want.strides));
+    v = expand(converted(v, want.dtype), want.sizes);
+    add(w.value, is_dense(want) ? met(v, want) : written(before, v, 0, want.strides));
+  }
+
+  static Val written(Val base, Val v, int64_t offset, const Dims& strides) {
+    return (ir::is_complex(v.dtype()) ? complex_scatter : scatter_window)(base, v, offset, strides);
   }
 
   // v in exactly this type.
@@ -190,12 +178,20 @@ class Decomposer {
       decline("the rule gives " + ir::to_string(v.type()) + " for " + ir::to_string(want));
     if (v.type() == want) return v;
     if (same_layout(want.sizes, v.type().strides, want.strides)) return builder.view(v, want);
-    if (!is_dense(want)) decline("the result has gaps or overlaps");
+    if (!is_dense(want)) return with_gaps(v, want);
     if (can_take_any_layout(v)) {
       builder.added_type(v.id).strides = want.strides;
       return v;
     }
     return ir::is_complex(v.dtype()) ? complex_copy(v, want.strides) : copy(v, want.strides);
+  }
+
+  // A copy of a window keeps its strides: the window of as many elements.
+  Val with_gaps(Val v, const Type& want) {
+    if (overlaps(want)) decline("the result overlaps itself");
+    const int64_t n = want.span_bytes() / ir::itemsize(want.dtype);
+    Val all = converted(builder.full({n}, 0, part_of(want.dtype)), want.dtype);
+    return builder.view(written(all, v, 0, want.strides), want);
   }
 
   // A pointwise node of this rule makes v, and nothing else reads it.
@@ -248,11 +244,11 @@ void decompose(Graph& g) {
   for (Node& n : g.nodes) {
     ir::for_each_operand(n, [&](ir::Slot, ValueId& id) { rename(id); });
     for (ir::Shared& s : n.shared) rename(s.base);
-    if (n.op.starts_with("prim::")) {
+    Decomposer d(g, n, &origins);
+    if (n.op.starts_with("prim::") && !(n.op == "prim::scatter" && has_complex(d.builder, n))) {
       nodes.push_back(std::move(n));
       continue;
     }
-    Decomposer d(g, n, &origins);
     try {
       d.run();
     } catch (const Declined&) {

@@ -43,10 +43,9 @@ void embedding_backward(Op& op) {
   Val g = op.val("grad_output"), i = index_of(op, "indices");
   int64_t n = op.integer("num_weights");
   if (op.flag("scale_grad_by_freq")) {
-    Val flat = reshape(i, {i.numel()}), one = op.b.full(flat.sizes(), 1.0, g.dtype());
-    Val uses = index(scatter_add(op.b.full({n}, 0, g.dtype()), 0, flat, one), {i});
-    if (!ir::is_float(g.dtype()) || compute_dtype(g.dtype()) != g.dtype()) decline("scale_grad_by_freq of a half type");
-    g = g * unsqueeze(1.0 / uses, i.dim());
+    Val flat = reshape(i, {i.numel()}), one = op.b.full(flat.sizes(), 1, Dtype::i64);
+    Val uses = index(scatter_add(op.b.full({n}, 0, Dtype::i64), 0, flat, one), {i});
+    g = g * unsqueeze(cast(1.0 / cast(uses, Dtype::f64), g.dtype()), i.dim());
   }
   op.result(0, rows_backward(g, i, n, op.integer("padding_idx")));
 }
@@ -133,7 +132,6 @@ void embedding_bag(Op& op) {
   Val weight = op.val("weight");
   int64_t mode = op.integer("mode");
   Dtype d = weight.dtype(), c = compute_dtype(d);
-  if (d != Dtype::f32 && d != Dtype::f64) decline("half types are summed in another order");
   Bags b = bags(op, "per_sample_weights");
   Val bag_sizes = sizes_of(op, b);
   if (mode == kMax) {
@@ -162,7 +160,6 @@ void embedding_bag(Op& op) {
 void embedding_bag_backward(Op& op) {
   Val grad = op.val("grad");
   int64_t mode = op.integer("mode"), n = op.integer("num_weights");
-  if (grad.dtype() != Dtype::f32 && grad.dtype() != Dtype::f64) decline("half types are summed in another order");
   if (op.flag("scale_grad_by_freq") || op.flag("sparse")) decline("scaled by frequency, or sparse");
   if (mode == kMax) {
     Val i = index_of(op, "maximum_indices");
@@ -177,9 +174,10 @@ void embedding_bag_backward(Op& op) {
 
 void embedding_bag_weights_backward(Op& op) {
   Val grad = op.val("grad");
-  if (grad.dtype() != Dtype::f32 && grad.dtype() != Dtype::f64) decline("half types are summed in another order");
   Bags b = bags(op, nullptr);
-  Val dots = sum(index_select(grad, 0, b.of_index) * rows(op.val("weight"), b.indices), {1}, false);
+  const auto computed = [](Val v) { return cast(v, compute_dtype(v.dtype())); };
+  Val terms = computed(index_select(grad, 0, b.of_index)) * computed(rows(op.val("weight"), b.indices));
+  Val dots = cast(sum(terms, {1}, false), grad.dtype());
   op.result(0, b.counted ? where(b.counted, dots, 0.0) : dots);
 }
 

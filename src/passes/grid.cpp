@@ -29,8 +29,12 @@ Sampler sampler(Op& op, int64_t rank) {
             0,
             0,
             0};
-  if ((s.x.dtype() != Dtype::f32 && s.x.dtype() != Dtype::f64) || s.grid.dtype() != s.x.dtype())
-    decline("operands are not of one dtype, f32 or f64");
+  if (!ir::is_float(s.x.dtype()) || s.grid.dtype() != s.x.dtype()) decline("operands are not floats of one dtype");
+  if (compute_dtype(s.x.dtype()) != s.x.dtype()) {
+    if (s.in_space || op.find("output_mask"))
+      decline("half types are rounded step by step, in an order of eager's own");
+    if (s.x.numel() >= 1 << 15) decline("places of half types in more than 16 bits");
+  }
   if (s.x.dim() != rank + 2 || s.x.numel() == 0 || s.grid.numel() == 0) decline("nothing to sample");
   if (s.mode == kBicubic && s.in_space) decline("eager has no bicubic sampling in space");
   s.n = s.x.size(0), s.channels = s.x.size(1);
@@ -116,16 +120,23 @@ Place place(const Sampler& s, int64_t axis) {
 
 // ---- taps: elements beside a place, with weights
 
+// Eager's vectors have the places of half types in 16 bits; those that no 32 bits hold become 0.
+Val whole(Val v) {
+  if (compute_dtype(v.dtype()) == v.dtype()) return cast(v, Dtype::i64);
+  Val wide = cast(v, Dtype::f32), near = where(lt(abs(wide), 0x1p31), wide, 0.0);
+  return cast(cast(cast(near, Dtype::i64), Dtype::i16), Dtype::i64);
+}
+
 struct Tap {
   Val index, weight, slope;  // index i64; slope: the weight's derivative by the place
 };
 std::vector<Tap> taps(const Sampler& s, Val at, Val raw, int64_t axis) {
   int64_t size = size_of(s, axis);
   Val one = at.b->full({}, 1.0, at.dtype());
-  if (s.mode == kNearest) return {{cast(unary("round", at), Dtype::i64), one, {}}};
+  if (s.mode == kNearest) return {{whole(unary("round", at)), one, {}}};
   if (s.mode == kBilinear) {
     Val low = unary("floor", at), after = at - low, before = s.in_space ? (low + 1.0) - at : 1.0 - after;
-    Val index = cast(low, Dtype::i64);
+    Val index = whole(low);
     return {{index, before, neg(one)}, {index + 1, after, one}};
   }
   constexpr double kA = -0.75;
@@ -137,8 +148,7 @@ std::vector<Tap> taps(const Sampler& s, Val at, Val raw, int64_t axis) {
   Val slopes[] = {(-3 * kA * x0 - 10 * kA) * x0 - 8 * kA, (-3 * (kA + 2) * x1 - 2 * (kA + 3)) * x1,
                   (3 * (kA + 2) * x2 - 2 * (kA + 3)) * x2, (3 * kA * x3 - 10 * kA) * x3 + 8 * kA};
   std::vector<Tap> found;
-  for (int k = 0; k < 4; ++k)
-    found.push_back({cast(padded(s, low + (k - 1.0), size), Dtype::i64), weights[k], neg(slopes[k])});
+  for (int k = 0; k < 4; ++k) found.push_back({whole(padded(s, low + (k - 1.0), size)), weights[k], neg(slopes[k])});
   return found;
 }
 

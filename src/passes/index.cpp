@@ -61,7 +61,6 @@ bool mask_put(Op& op, Val x, Val values, bool accumulate) {
     values = squeeze(values, 0);
   }
   sizes.resize(x.sizes().size(), 1);
-  if (accumulate && x.dtype() == Dtype::b8) decline("not defined for bool");
   op.result(0, where(reshape(list[0], sizes), accumulate ? x + values : values, x));
   return true;
 }
@@ -72,10 +71,12 @@ void index_put(Op& op) {
   bool accumulate = op.given("accumulate") && op.flag("accumulate");
   if (mask_put(op, x, values, accumulate)) return;
   std::vector<Ref> refs = indices(op);
-  op.result(0,
-            op.b.emit("aten::index_put",
-                      {{"self", Ref{x.id}}, {"indices", refs}, {"values", Ref{values.id}}, {"accumulate", accumulate}},
-                      like(x)));
+  const bool counts = accumulate && x.dtype() == Dtype::b8;  // bools are added up as numbers
+  if (counts) x = cast(x, Dtype::i64), values = cast(values, Dtype::i64);
+  Val made = op.b.emit("aten::index_put",
+                       {{"self", Ref{x.id}}, {"indices", refs}, {"values", Ref{values.id}}, {"accumulate", accumulate}},
+                       like(x));
+  op.result(0, counts ? ne(made, 0) : made);
 }
 
 // Places in the elements in their order; negative ones count from the end.
@@ -86,9 +87,11 @@ void take(Op& op) {
 void put(Op& op) {
   Val x = op.val("self"), source = op.val("source"), i = index_of(op, "index");
   bool accumulate = op.flag("accumulate");
-  if (source.dtype() != x.dtype() || (accumulate && x.dtype() == Dtype::b8)) decline("operands of other dtypes");
+  if (source.dtype() != x.dtype()) decline("operands of other dtypes");
+  const bool counts = accumulate && x.dtype() == Dtype::b8;
+  if (counts) x = cast(x, Dtype::i64), source = cast(source, Dtype::i64);
   Val flat = index_put(reshape(x, {x.numel()}), {reshape(i, {i.numel()})}, reshape(source, {i.numel()}), accumulate);
-  op.result(0, reshape(flat, x.sizes()));
+  op.result(0, reshape(counts ? ne(flat, 0) : flat, x.sizes()));
 }
 
 // ---- windows: their gradients, and copies with a window replaced

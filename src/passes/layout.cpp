@@ -127,19 +127,36 @@ std::optional<Dims> format_strides(const Type& t, int64_t memory_format) {
   return {};
 }
 
-bool is_dense(const Type& t) {
+namespace {
+
+// The dims with more than one element, those of small strides first.
+std::vector<size_t> by_stride(const Type& t) {
   std::vector<size_t> dims;
-  for (size_t i = 0; i < t.sizes.size(); ++i) {
-    if (t.sizes[i] == 0) return true;
+  for (size_t i = 0; i < t.sizes.size(); ++i)
     if (t.sizes[i] > 1) dims.push_back(i);
-  }
   std::ranges::sort(dims, {}, [&](size_t i) { return t.strides[i]; });
+  return dims;
+}
+
+}  // namespace
+
+bool is_dense(const Type& t) {
+  if (t.numel() == 0) return true;
   int64_t expected = 1;
-  for (size_t i : dims) {
+  for (size_t i : by_stride(t)) {
     if (t.strides[i] != expected) return false;
     expected *= t.sizes[i];
   }
   return true;
+}
+
+bool overlaps(const Type& t) {
+  int64_t last = 0;  // the place of the last element so far
+  for (size_t i : by_stride(t)) {
+    if (t.strides[i] <= last) return true;
+    last += t.strides[i] * (t.sizes[i] - 1);
+  }
+  return false;
 }
 
 bool same_layout(const Dims& sizes, const Dims& a, const Dims& b) {

@@ -21,6 +21,8 @@ std::optional<Dims> format_strides(const ir::Type&, int64_t memory_format);
 
 /// No two elements share a place and there are no gaps: a permutation of a contiguous block.
 bool is_dense(const ir::Type&);
+/// Two elements may share a place.
+bool overlaps(const ir::Type&);
 /// Equal up to dims of size 1, whose strides never matter, or both empty.
 bool same_layout(const Dims& sizes, const Dims& a, const Dims& b);
 /// Strides that show the elements in their order under other sizes, if no copy is needed.

@@ -7,16 +7,19 @@ namespace {
 using ir::Dtype;
 
 Val one_dtype(Val x, Val y) {
-  if (x.dtype() != y.dtype() || x.dtype() == Dtype::b8) decline("operands are not of one dtype");
+  if (x.dtype() != y.dtype() || x.dtype() == Dtype::b8) decline("operands are not of one dtype, or bools");
   return x;
 }
 
 // beta * self + alpha * product; half types sum in f32 and round once. beta = 0 does not read self.
 Val accumulate(Op& op, Val product) {
   Val self = op.val("self");
-  Number alpha = op.given("alpha") ? op.number("alpha") : Number(1);
-  Number beta = op.given("beta") ? op.number("beta") : Number(1);
-  if (!ir::is_float(product.dtype()) && (alpha.is_double() || beta.is_double())) decline("a fraction of integers");
+  const auto factor = [&](const char* arg) {
+    if (!op.given(arg)) return Number(1);
+    Number n = op.number(arg);
+    return n.is_double() && !ir::is_float(product.dtype()) ? Number(static_cast<int64_t>(n.real())) : n;
+  };
+  Number alpha = factor("alpha"), beta = factor("beta");
   if (!(alpha == 1.0)) product = product * alpha;
   if (beta == 0.0) return product;
   self = cast(self, product.dtype());
@@ -25,14 +28,8 @@ Val accumulate(Op& op, Val product) {
 
 Val computed(Val v) { return cast(v, compute_dtype(v.dtype())); }
 
-// Integers have no product kernels: [..., n, k] x [..., k, m] as a product and a sum, which wrap alike.
-Val whole_product(Val x, Val y) {
-  int64_t rank = x.dim();
-  Val terms = cast(unsqueeze(x, rank), Dtype::i64) * cast(unsqueeze(y, rank - 2), Dtype::i64);
-  return cast(sum(terms, {rank - 1}, false), x.dtype());
-}
 Val product(Val x, Val y) {
-  if (!ir::is_float(x.dtype())) return whole_product(x, y);
+  if (!ir::is_float(x.dtype())) return einsum(x.dim() == 3 ? "bmk,bkn->bmn" : "mk,kn->mn", x, y);
   return x.dim() == 3 ? bmm(x, y) : mm(x, y);
 }
 
@@ -59,13 +56,17 @@ void mv(Op& op) {
 }
 void addmv(Op& op) { add_product<matrix_vector>(op, "mat", "vec"); }
 Val outer(Val x, Val y) { return unsqueeze(x, 1) * unsqueeze(y, 0); }
-void addr(Op& op) { add_product<outer>(op, "vec1", "vec2"); }
-
-Val batches_summed(Val x, Val y) { return sum(bmm(x, y), {0}, false); }
-void addbmm(Op& op) {
-  if (!ir::is_float(op.val("batch1").dtype())) decline("integers");
-  add_product<batches_summed>(op, "batch1", "batch2");
+void addr(Op& op) {
+  Val x = op.val("vec1"), y = op.val("vec2"), self = op.val("self");
+  if (x.dtype() != Dtype::b8) return add_product<outer>(op, "vec1", "vec2");
+  const auto counts = [&](const char* arg, Val v) {
+    return op.number(arg) == 0.0 ? op.b.full({}, false, Dtype::b8) : v;
+  };
+  op.result(0, logical_or(counts("beta", self), counts("alpha", outer(x, y))));
 }
+
+Val batches_summed(Val x, Val y) { return cast(sum(product(x, y), {0}, false), x.dtype()); }
+void addbmm(Op& op) { add_product<batches_summed>(op, "batch1", "batch2"); }
 
 void dot(Op& op, const char* other) {
   Val x = one_dtype(op.val("self"), op.val(other));
@@ -91,6 +92,7 @@ void linear(Op& op) {
 void einsum_rule(Op& op) {
   std::vector<Val> operands = op.vals("tensors");
   if (operands.size() != 2 || operands[0].dtype() != operands[1].dtype()) decline("not two operands of one dtype");
+  if (operands[0].dtype() == Dtype::b8) decline("operands are bools");
   op.result(0, einsum(op.text("equation"), operands[0], operands[1]));
 }
 

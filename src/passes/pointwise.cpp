@@ -1,5 +1,6 @@
 // Pointwise ops of one and two operands: promotion made explicit, compound ones written out.
 #include <cmath>
+#include <numbers>
 
 #include "passes/rules.h"
 
@@ -10,12 +11,10 @@ using ir::Dtype;
 
 bool is_half(Dtype d) { return d == Dtype::f16 || d == Dtype::bf16; }
 
-std::string_view bare(const Op& op) {  // "add_.Tensor" and "add.out" too: name up to the overload
+std::string_view bare(const Op& op) {  // the name up to the overload
   std::string_view name = op.name();
   name.remove_prefix(6);
-  name = name.substr(0, name.find('.'));
-  if (name.ends_with('_')) name.remove_suffix(1);
-  return name;
+  return name.substr(0, name.find('.'));
 }
 
 Dtype float_dtype(Dtype d) { return ir::is_float(d) ? d : Dtype::f32; }
@@ -58,7 +57,15 @@ void fraction(Op& op) {
 }
 void square(Op& op) {
   Val x = op.val("self");
+  if (x.dtype() == Dtype::b8) x = cast(x, Dtype::i64);
   op.result(0, x * x);
+}
+// The angle of a real number.
+void angle(Op& op) {
+  Val x = op.val("self");
+  if (!ir::is_float(x.dtype()))
+    x = x.dtype() == Dtype::b8 ? op.b.full(x.sizes(), 0.0, Dtype::f32) : cast(x, Dtype::f32);
+  op.result(0, where(isnan(x), x, where(lt(x, 0.0), std::numbers::pi, op.b.full(x.sizes(), 0.0, x.dtype()))));
 }
 void positive(Op& op) { op.result(0, op.val("self")); }
 
@@ -67,6 +74,15 @@ void positive(Op& op) { op.result(0, op.val("self")); }
 // A number operand that eager keeps in f32 even beside half tensors (its "opmath" kernels).
 Val with_exact_number(Val x, Number n, Val (*f)(Val, Number)) {
   return in_f32(x, [&](Val v) { return f(v, n); });
+}
+
+// A 0-dim tensor on the right is such a number too.
+bool is_single(Op& op, const char* arg, Dtype d) {
+  return is_half(d) && !op.is_number(arg) && op.val(arg).dim() == 0 && op.val(arg).dtype() != d;
+}
+template <class F>
+Val with_single(Op& op, Dtype d, F f) {
+  return cast(f(cast(op.as("self", d), Dtype::f32), op.as("other", Dtype::f32)), d);
 }
 
 Val times(Val x, Number n) { return x * n; }
@@ -90,7 +106,8 @@ void add_scaled(Op& op, bool subtract, const char* first = "self", const char* s
     }
     return;
   }
-  if (d == Dtype::b8 || (alpha.is_double() && !ir::is_float(d))) decline("alpha does not fit the operands");
+  if (alpha.is_double() && !ir::is_float(d)) decline("alpha does not fit the operands");
+  if (d == Dtype::b8) return op.result(0, alpha == 0.0 ? op.as(first, d) + false : op.as(first, d) + op.as(second, d));
   ir::Attr held = alpha.in(d);  // alpha counts in the operands' dtype
   Number a = std::holds_alternative<double>(held) ? Number(std::get<double>(held)) : alpha;
   Dtype c = compute_dtype(d);
@@ -107,6 +124,7 @@ void mul(Op& op) {
   for (auto [x, n] : {std::pair{"self", "other"}, std::pair{"other", "self"}})
     if (op.is_number(n) && !op.is_number(x))
       return op.result(0, with_exact_number(cast(op.val(x), d), op.number(n), times));
+  if (is_single(op, "other", d)) return op.result(0, with_single(op, d, [](Val x, Val y) { return x * y; }));
   op.result(0, op.as("self", d) * op.as("other", d));
 }
 
@@ -114,6 +132,7 @@ void div(Op& op) {
   Dtype d = float_dtype(op.common_dtype({"self", "other"}));
   if (op.is_number("other") && !op.is_number("self"))
     return op.result(0, with_exact_number(cast(op.val("self"), d), op.number("other"), over));
+  if (is_single(op, "other", d)) return op.result(0, with_single(op, d, [](Val x, Val y) { return x / y; }));
   op.result(0, op.as("self", d) / op.as("other", d));
 }
 
@@ -197,7 +216,6 @@ void pow_number(Op& op) {
   op.result(0, power(cast(op.val("self"), d), e));
 }
 void pow_of_number(Op& op) {
-  if (!op.is_number("self") && op.is_number("exponent")) return pow_number(op);  // pow_.Scalar has its name
   Dtype d = op.common_dtype({"self", "exponent"});
   if (d == Dtype::b8) decline("not defined for bool");
   op.result(0, binary("pow.Tensor_Tensor", op.as("self", d), op.as("exponent", d)));
@@ -209,12 +227,11 @@ void pow_tensor(Op& op) {
   op.result(0, binary("pow.Tensor_Tensor", op.as("self", d), op.as("exponent", d)));
 }
 
-// 0 * log(y) is 0 but for NaN.
+// 0 * log(y) is 0 but for NaN. The logarithm of a half type is rounded on its own.
 void xlogy(Op& op) {
-  Dtype d = float_dtype(op.common_dtype({"self", "other"})), c = compute_dtype(d);
-  Val x = cast(op.as("self", d), c), y = cast(op.as("other", d), c);
-  Val r = where(isnan(y), y, where(eq(x, 0.0), 0.0, x * log(y)));
-  op.result(0, cast(r, d));
+  Dtype d = float_dtype(op.common_dtype({"self", "other"}));
+  Val x = op.as("self", d), y = op.as("other", d);
+  op.result(0, where(isnan(y), y, where(eq(x, 0.0), 0.0, x * log(y))));
 }
 void logaddexp(Op& op) {
   Dtype d = op.common_dtype({"self", "other"}), c = compute_dtype(d);
@@ -242,6 +259,9 @@ constexpr Row kRows[] = {
     {"aten::frac", fraction},
     {"aten::square", square},
     {"aten::positive", positive},
+    {"aten::conj_physical", positive},
+    {"aten::_conj_physical", positive},
+    {"aten::angle", angle},
     {"aten::exp", float_result},
     {"aten::exp2", float_result},
     {"aten::expm1", float_result},

@@ -12,7 +12,7 @@ namespace {
 
 using ir::Dtype;
 
-Val computed(Val v) { return cast(v, compute_dtype(v.dtype())); }
+Val computed(Val v) { return cast(v, ir::is_float(v.dtype()) ? compute_dtype(v.dtype()) : Dtype::i64); }
 
 /// The operand with a batch dim, channels last; the result goes back the same way.
 struct Images {
@@ -256,7 +256,10 @@ void max_pool_backward(Op& op) {
 struct Divisor {
   std::optional<int64_t> same;
   Val each;
-  Val divide(Val v) const { return same ? v / Number(static_cast<double>(*same)) : v / each; }
+  Val divide(Val v) const {
+    if (!ir::is_float(v.dtype())) return div_mode(v, same ? v.b->number(*same, v.dtype()) : each, "trunc");
+    return same ? v / Number(static_cast<double>(*same)) : v / each;
+  }
 };
 Divisor divisor(Op& op, const Dims& sizes, const Dims& count, const Pool& p, Dtype dtype) {
   Divisor result;
@@ -291,7 +294,6 @@ void avg_pool(Op& op) {
   const Images in = images(op.val("self"), rank);
   const Pool p = pool_of(op, rank);
   const Dims count = places(op.wanted(0), rank);
-  if (!ir::is_float(in.x.dtype())) decline("an average of integers");
   Val total = sum(under(computed(in.x), p, count, 0), dims_from(rank + 1, rank), false);
   const Divisor by = divisor(op, in.sizes(), count, p, total.dtype());
   op.result(0, like(in, cast(by.divide(total), in.x.dtype())));
@@ -302,7 +304,7 @@ void avg_pool_backward(Op& op) {
   const Images in = images(op.val("self"), rank), gradient = images(op.val("grad_output"), rank);
   const Pool p = pool_of(op, rank);
   const Dims sizes = in.sizes();
-  if (!ir::is_float(in.x.dtype()) || gradient.x.dtype() != in.x.dtype()) decline("not floats of one dtype");
+  if (gradient.x.dtype() != in.x.dtype()) decline("not of one dtype");
   const Reach r = reach(sizes, p);
   Val g = computed(gradient.x);
   Val terms = reaching(divisor(op, sizes, gradient.sizes(), p, g.dtype()).divide(g), r, 0), inside;

@@ -44,18 +44,28 @@ ir::Attr Number::in(Dtype d) const {
     if (!(std::fabs(v) < 0x1p62)) decline("a number does not fit the dtype");
     i = static_cast<int64_t>(v);
   }
-  int bits = ir::itemsize(d) * 8;
-  if (bits < 64) {
-    bool is_unsigned = d == Dtype::u8;
-    int64_t lo = is_unsigned ? 0 : -(int64_t{1} << (bits - 1));
-    int64_t hi = (int64_t{1} << (is_unsigned ? bits : bits - 1)) - 1;
-    if (i < lo || i > hi) decline("a number does not fit the dtype");
-  }
-  return i;
+  // Where eager takes a number that does not fit, it wraps.
+  if (d == Dtype::u8) return int64_t{static_cast<uint8_t>(i)};
+  const int unused = 64 - ir::itemsize(d) * 8;
+  return static_cast<int64_t>(static_cast<uint64_t>(i) << unused) >> unused;
 }
+
+namespace {
+
+Dtype to_complex(Dtype d) {
+  if (d == Dtype::f16 || d == Dtype::bf16) decline("dtype c32 is not lowered");
+  return d == Dtype::f64 ? Dtype::c128 : Dtype::c64;
+}
+
+}  // namespace
 
 Dtype promote(Dtype a, Dtype b) {
   if (a == b) return a;
+  if (ir::is_complex(a) || ir::is_complex(b)) {
+    const auto wide = [](Dtype d) { return d == Dtype::c128 || d == Dtype::f64; };
+    if (a == Dtype::c32 || b == Dtype::c32) decline("dtype c32 is not lowered");
+    return wide(a) || wide(b) ? Dtype::c128 : Dtype::c64;
+  }
   for (Dtype d : {a, b})
     if (!ir::is_float(d) && d != Dtype::b8 && !(d >= Dtype::u8 && d <= Dtype::i64))
       decline("dtype " + std::string(ir::name(d)) + " is not lowered");
@@ -77,15 +87,16 @@ Promotion& Promotion::add(const ir::Type& t) {
   return *this;
 }
 
-Promotion& Promotion::add(const Number& n) {
-  wrapped_ = wrapped_ == kNone ? n.dtype() : promote(wrapped_, n.dtype());
+Promotion& Promotion::add_number(Dtype d) {
+  wrapped_ = wrapped_ == kNone ? d : promote(wrapped_, d);
   return *this;
 }
 
 Dtype Promotion::combine(Dtype higher, Dtype lower) {
   if (higher == kNone) return lower;
-  if (lower == kNone || ir::is_float(higher)) return higher;
-  if (higher == Dtype::b8 || ir::is_float(lower)) return promote(higher, lower);
+  if (lower == kNone || ir::is_complex(higher)) return higher;
+  if (ir::is_float(higher)) return ir::is_complex(lower) ? to_complex(higher) : higher;
+  if (higher == Dtype::b8 || ir::is_float(lower) || ir::is_complex(lower)) return promote(higher, lower);
   return higher;
 }
 

@@ -25,7 +25,7 @@ class Number {
   bool is_double() const { return std::holds_alternative<double>(v_); }
   double real() const;
   ir::Dtype dtype() const;  // bool, i64, or the default f32
-  /// The number as an operand of this dtype sees it, rounded; declines where it does not fit.
+  /// The number as an operand of this dtype sees it, rounded or wrapped; declines where it does not fit.
   ir::Attr in(ir::Dtype) const;
   bool operator==(double d) const { return real() == d; }
 
@@ -42,7 +42,8 @@ ir::Dtype promote(ir::Dtype, ir::Dtype);
 class Promotion {
  public:
   Promotion& add(const ir::Type& t);
-  Promotion& add(const Number& n);
+  Promotion& add(const Number& n) { return add_number(n.dtype()); }
+  Promotion& add_number(ir::Dtype);
   ir::Dtype result() const;
 
  private:

@@ -87,19 +87,18 @@ void im2col(Op& op) {
   Val made = reshape(under(framed, c, h, w), {x.size(0), x.size(1) * c.size[0] * c.size[1], h * w});
   op.result(0, batched ? made : squeeze(made, 0));
 }
-// Each tap is added where it came from.
+// Each tap is added where it came from, and half types are rounded after each.
 void col2im(Op& op) {
   Val x = op.val("self");
   bool batched = x.dim() == 3;
   if (!batched) x = unsqueeze(x, 0);
-  if (x.dim() != 3 || x.numel() == 0 || !ir::is_float(x.dtype())) decline("no columns of floats");
+  if (x.dim() != 3 || x.numel() == 0) decline("no columns");
   Columns c = columns(op);
   Dims out = op.ints("output_size");
   int64_t n = x.size(0), channels = x.size(1) / (c.size[0] * c.size[1]);
   int64_t h = places(out[0], c, 0), w = places(out[1], c, 1);
   Val parts = reshape(x, {n, channels, c.size[0], c.size[1], h, w});
   Dtype d = x.dtype();
-  if (compute_dtype(d) != d) decline("half types are rounded after each tap");
   Val all = op.b.full({n, channels, out[0] + 2 * c.padding[0], out[1] + 2 * c.padding[1]}, 0, d);
   for (int64_t i = 0; i < c.size[0]; ++i)
     for (int64_t j = 0; j < c.size[1]; ++j) {

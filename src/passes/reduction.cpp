@@ -81,10 +81,10 @@ void argmin(Op& op) { arg_extremum(op, "argmin"); }
 
 void truth(Op& op, std::string_view name) {
   Val x = op.val("self");
-  if (x.dtype() == Dtype::u8) decline("a uint8 result");
   if (op.given("dim") && op.ints("dim").empty()) decline("no dims");
   Val b = x.dtype() == Dtype::b8 ? x : ne(x, 0);
-  op.result(0, reduce(name, b, op.dims("dim", x), keepdim(op), Dtype::b8));
+  Val r = reduce(name, b, op.dims("dim", x), keepdim(op), Dtype::b8);
+  op.result(0, x.dtype() == Dtype::u8 ? cast(r, Dtype::u8) : r);
 }
 void any(Op& op) { truth(op, "any.dims"); }
 void all(Op& op) { truth(op, "all.dims"); }

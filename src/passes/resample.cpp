@@ -1,28 +1,24 @@
 // Interpolation, one axis after the other: an output element is a weighted sum of operand elements whose places and
 // weights are computed by the same arithmetic as eager's.
+#include "passes/resample.h"
+
 #include <cmath>
 
-#include "passes/rules.h"
-
 namespace precast::passes {
-namespace {
 
 using ir::Dtype;
 
-struct Axis {
-  int64_t d, in, out;
-  double scale;  // operand elements to an output element, rounded to `arithmetic`
-  bool align_corners;
-  Dtype arithmetic;  // f32, or f64 for f64
-  Dtype weights{};   // what weights are rounded to
-};
+namespace {
 
 double rounded_ratio(double a, double b, Dtype d) {
   return d == Dtype::f64 ? a / b : static_cast<double>(static_cast<float>(a) / static_cast<float>(b));
 }
 
-// Sizes of the operand: "self", or "input_size" of a backward. The last axis comes first.
-std::vector<Axis> axes(Op& op, Val x, const Dims& in) {
+Dtype arithmetic_of(Val x) { return x.dtype() == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
+
+}  // namespace
+
+std::vector<Axis> axes(Op& op, Dtype arithmetic, const Dims& in) {
   Dims out = op.ints("output_size");
   size_t n = out.size();
   if (in.size() != n + 2) decline("sizes of another rank");
@@ -30,7 +26,6 @@ std::vector<Axis> axes(Op& op, Val x, const Dims& in) {
   for (size_t i = n; i-- > 0;) {
     constexpr const char* kNames[] = {"scales_w", "scales_h", "scales_d"};
     const char* name = n == 1 ? "scales" : kNames[n - 1 - i];
-    Dtype arithmetic = x.dtype() == Dtype::f64 ? Dtype::f64 : Dtype::f32;
     Axis a{static_cast<int64_t>(i) + 2, in[i + 2], out[i], 0, false, arithmetic, arithmetic};
     a.align_corners = op.given("align_corners") && op.flag("align_corners");
     auto wide = [](int64_t v) { return static_cast<double>(v); };
@@ -45,12 +40,19 @@ std::vector<Axis> axes(Op& op, Val x, const Dims& in) {
   return found;
 }
 
-// A vector over the axis, to multiply with a value.
 Val along(Val v, const Axis& a, Val x) {
   Dims sizes(x.sizes().size(), 1);
   sizes[static_cast<size_t>(a.d)] = v.numel();
   return reshape(v, sizes);
 }
+
+Val real_places(Builder& b, const Axis& a) {
+  Val i = b.arange(a.out, a.arithmetic);
+  return a.align_corners ? i * a.scale : (i + 0.5) * a.scale - 0.5;
+}
+
+namespace {
+
 Val zeros(Val g, const Axis& a) {
   Dims sizes = g.sizes();
   sizes[static_cast<size_t>(a.d)] = a.in;
@@ -81,7 +83,7 @@ Val nearest_places(Builder& b, const Axis& a, bool exact) {
 void nearest(Op& op) {
   Val x = op.val("self");
   bool is_exact = exact(op);
-  for (Axis a : axes(op, x, x.sizes())) {
+  for (Axis a : axes(op, arithmetic_of(x), x.sizes())) {
     a.scale = rounded(a.scale, Dtype::f32);
     if (int64_t k = copies(a, is_exact)) {
       if (k == 1) continue;
@@ -103,7 +105,7 @@ void nearest_backward(Op& op) {
   Dtype d = g.dtype();
   if (!ir::is_float(d)) decline("not defined for integers");
   bool is_exact = exact(op);
-  std::vector<Axis> all = axes(op, g, op.ints("input_size"));
+  std::vector<Axis> all = axes(op, arithmetic_of(g), op.ints("input_size"));
   g = cast(g, compute_dtype(d));
   for (size_t i = all.size(); i-- > 0;) {
     Axis a = all[i];
@@ -127,11 +129,6 @@ struct Tap {
   Val place, weight;  // vectors over the output
 };
 using Taps = std::vector<Tap> (*)(Builder&, const Axis&);
-
-Val real_places(Builder& b, const Axis& a) {
-  Val i = b.arange(a.out, a.arithmetic);
-  return a.align_corners ? i * a.scale : (i + 0.5) * a.scale - 0.5;
-}
 
 Val rounded_weight(Val w, const Axis& a) { return cast(cast(w, a.weights), a.arithmetic); }
 
@@ -158,7 +155,6 @@ std::vector<Tap> cubic_taps(Builder& b, const Axis& a) {
 // Eager keeps weights in the operand's dtype, but for bilinear where it computes channel by channel.
 bool rounds_weights(Op& op, Val x) {
   if (compute_dtype(x.dtype()) == x.dtype()) return false;
-  if (x.dim() == 5) decline("half types are rounded between the steps");
   if (op.name() != "aten::upsample_bilinear2d") return true;
   Dims out = op.ints("output_size");
   bool channels_last = x.type().strides[1] == 1 && x.size(1) > 3;
@@ -169,8 +165,9 @@ template <Taps taps>
 void weighted(Op& op) {
   Val x = op.val("self");
   Dtype d = x.dtype();
-  if (!ir::is_float(d)) decline("integers are interpolated in fixed point");
-  std::vector<Axis> all = axes(op, x, x.sizes());
+  if (d == Dtype::u8) return resample_bytes(op, taps == cubic_taps);
+  if (!ir::is_float(d)) decline("not defined for integers");
+  std::vector<Axis> all = axes(op, arithmetic_of(x), x.sizes());
   bool rounds = rounds_weights(op, x);
   x = cast(x, compute_dtype(d));
   for (Axis& a : all) {
@@ -193,8 +190,8 @@ template <Taps taps>
 void weighted_backward(Op& op) {
   Val g = op.val("grad_output");
   Dtype d = g.dtype();
-  if (!ir::is_float(d)) decline("integers are interpolated in fixed point");
-  std::vector<Axis> all = axes(op, g, op.ints("input_size"));
+  if (!ir::is_float(d)) decline("not defined for integers");
+  std::vector<Axis> all = axes(op, arithmetic_of(g), op.ints("input_size"));
   g = cast(g, compute_dtype(d));
   for (size_t i = all.size(); i-- > 0;) {
     if (taps == linear_taps && all[i].in == all[i].out) {

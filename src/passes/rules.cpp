@@ -19,7 +19,7 @@ constexpr std::span<const Row> (*kTables[])() = {
     norm_rules,      loss_rules,      weight_norm_rules, matrix_rules,     convolution_rules, pool_rules,
     index_rules,     shape_rules,     padding_rules,     resample_rules,   creation_rules,    optimizer_rules,
     attention_rules, recurrent_rules, ctc_rules,         scatter_rules,    embedding_rules,   order_rules,
-    foreach_rules,   grid_rules,      margin_loss_rules, distance_rules,   rearrange_rules,
+    foreach_rules,   grid_rules,      margin_loss_rules, distance_rules,   rearrange_rules,   antialias_rules,
 };
 
 using Table = std::unordered_map<std::string_view, Rule>;
@@ -45,13 +45,12 @@ Rule find(const Table& table, std::string_view op) {
 
 Rule find_rule(std::string_view op) { return find(all_rules(), op); }
 
-Rule find_complex_rule(std::string_view op) {
-  static const Table rules = [] {
-    Table table;
-    add(table, complex_rules());
-    return table;
-  }();
-  return find(rules, op);
+bool has_complex(const Builder& b, const ir::Node& n) {
+  bool found = false;
+  auto look = [&](ir::ValueId id) { found |= id != ir::kNoValue && ir::is_complex(b.type(id).dtype); };
+  ir::for_each_operand(n, [&](ir::Slot, ir::ValueId id) { look(id); });
+  for (ir::ValueId id : ir::defined_values(n)) look(id);
+  return found;
 }
 
 std::vector<std::string_view> ops_with_rules() {
@@ -184,14 +183,28 @@ Dtype Op::common_dtype(std::initializer_list<const char*> args) const {
   return p.result();
 }
 
-Val Op::apply(std::string name, std::vector<ir::Arg> args) const {
-  Rule rule = find_rule(name);
-  if (!rule) decline("no lowering rule for " + name);
+std::vector<Val> Op::apply_all(std::string name, std::vector<ir::Arg> args, std::vector<ir::Type> wanted) const {
   ir::Node n{std::move(name), std::move(args), {}, {}, {}};
+  Rule rule = has_complex(b, n) ? find_complex_rule(n.op) : find_rule(n.op);
+  if (!rule) decline("no lowering rule for " + n.op);
   Op op(b, n);
+  op.wanted_ = std::move(wanted);
   rule(op);
-  if (op.outs_.empty() || op.outs_[0].empty()) decline("no result");
-  return op.outs_[0][0];
+  std::vector<Val> results;
+  for (size_t i = 0; i < op.outs_.size(); ++i) results.push_back(op.result_at(i));
+  return results;
+}
+Val Op::apply(std::string name, std::vector<ir::Arg> args, std::vector<ir::Type> wanted) const {
+  const std::vector<Val> results = apply_all(std::move(name), std::move(args), std::move(wanted));
+  if (results.empty() || !results[0]) decline("no result");
+  return results[0];
+}
+
+std::vector<ir::Arg> Op::args_with(const char* arg, Val v) const {
+  std::vector<ir::Arg> args = node_.args;
+  for (ir::Arg& a : args)
+    if (a.name == arg) a.value = Ref{v.id};
+  return args;
 }
 
 void Op::result(size_t out, Val v) {

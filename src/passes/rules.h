@@ -40,13 +40,20 @@ class Op {
   Val as(const char* arg, ir::Dtype) const;
   ir::Dtype common_dtype(std::initializer_list<const char*> args) const;
 
-  bool wants(size_t out) const { return out < node_.outs.size() && node_.outs[out].id != ir::kNoValue; }
-  const ir::Type& wanted(size_t out) const { return b.type(node_.outs[out].id); }
-  const std::string& name() const { return node_.op; }
+  bool wants(size_t out) const {
+    return out < wanted_.size() || (out < node_.outs.size() && node_.outs[out].id != ir::kNoValue);
+  }
+  const ir::Type& wanted(size_t out) const { return out < wanted_.size() ? wanted_[out] : b.type(node_.outs[out].id); }
+  /// The row's name: of an in-place or out= form, the functional op.
+  const std::string& name() const { return row_.empty() ? node_.op : row_; }
   const std::vector<ir::Arg>& args() const { return node_.args; }
+  /// The arguments with another value in one place.
+  std::vector<ir::Arg> args_with(const char* arg, Val v) const;
 
-  /// The first result of another op's rule.
-  Val apply(std::string name, std::vector<ir::Arg> args) const;
+  /// The first result of another op's rule, of real or complex values; all results. `wanted` stands for what is
+  /// recorded of them.
+  Val apply(std::string name, std::vector<ir::Arg> args, std::vector<ir::Type> wanted = {}) const;
+  std::vector<Val> apply_all(std::string name, std::vector<ir::Arg> args, std::vector<ir::Type> wanted = {}) const;
 
   bool writes() const { return !node_.writes.empty(); }
   void result(size_t out, Val v);
@@ -56,8 +63,11 @@ class Op {
  private:
   friend class Decomposer;
   const ir::Attr& at(const char* arg) const;
+  Val result_at(size_t out) const { return out < outs_.size() && !outs_[out].empty() ? outs_[out][0] : Val{}; }
 
   const ir::Node& node_;
+  std::string row_;               // empty: the node's own name
+  std::vector<ir::Type> wanted_;  // of a node that stands in no graph, or of what an out= form writes
   std::vector<std::vector<Val>> outs_;
   std::vector<Val> writes_;
 };
@@ -91,6 +101,7 @@ std::span<const Row> shape_rules();
 std::span<const Row> rearrange_rules();
 std::span<const Row> padding_rules();
 std::span<const Row> resample_rules();
+std::span<const Row> antialias_rules();
 std::span<const Row> grid_rules();
 std::span<const Row> creation_rules();
 std::span<const Row> foreach_rules();
@@ -99,11 +110,12 @@ std::span<const Row> attention_rules();
 std::span<const Row> recurrent_rules();
 std::span<const Row> ctc_rules();
 
-std::span<const Row> complex_rules();  // for nodes with complex values, which have no other rules
-
 /// nullptr when no table has the op.
 Rule find_rule(std::string_view op);
+/// For nodes with complex values, which have no other rules.
 Rule find_complex_rule(std::string_view op);
+/// The one of both that the node takes.
+bool has_complex(const Builder&, const ir::Node&);
 /// All ops of the tables, sorted.
 std::vector<std::string_view> ops_with_rules();
 

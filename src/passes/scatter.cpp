@@ -42,8 +42,8 @@ void scatter_value(Op& op) {
 // ---- reductions
 
 Number identity(const std::string& reduce, Dtype d) {
-  if (reduce == "prod") return 1;
-  if (reduce != "amax" && reduce != "amin") return 0;
+  if (reduce == "prod" || (d == Dtype::b8 && reduce == "amin")) return 1;
+  if (d == Dtype::b8 || (reduce != "amax" && reduce != "amin")) return 0;
   bool most = reduce == "amin";
   if (ir::is_float(d)) return most ? HUGE_VAL : -HUGE_VAL;
   if (d == Dtype::u8) return most ? 255 : 0;
@@ -52,8 +52,12 @@ Number identity(const std::string& reduce, Dtype d) {
   return most ? limit : -limit - 1;
 }
 
-// Half types add up in f32 and are rounded once.
+// Half types add up in f32 and are rounded once. Bools are counted: any of them is a sum and a maximum.
 Val combined(Val x, int64_t d, Val index, Val source, const std::string& reduce) {
+  if (x.dtype() == Dtype::b8) {
+    const auto number = [](Val v) { return cast(v, Dtype::i64); };
+    return ne(combined(number(x), d, index, number(source), reduce), 0);
+  }
   Dtype c = compute_dtype(x.dtype());
   Val wide = cast(x, c), terms = cast(source, c);
   if (reduce == "sum" || reduce == "mean") return cast(scatter_add(wide, d, index, terms), x.dtype());
@@ -63,7 +67,7 @@ Val combined(Val x, int64_t d, Val index, Val source, const std::string& reduce)
 Val ones(Val x, Dtype d) { return x.b->full(x.sizes(), 1, d); }
 
 Val reduced(const Target& t, const std::string& reduce, bool include_self) {
-  if (t.x.dtype() == Dtype::b8) decline("not defined for bool");
+  if (t.x.dtype() == Dtype::b8 && reduce == "mean") decline("a mean of bools");
   Val x = include_self ? t.x : scatter(t.x, t.d, t.index, identity(reduce, t.x.dtype()));
   Val r = combined(x, t.d, t.index, t.source, reduce);
   if (reduce != "mean") return r;
@@ -76,7 +80,6 @@ Val reduced(const Target& t, const std::string& reduce, bool include_self) {
 
 void scatter_add_rule(Op& op) {
   Target t = target(op, "src");
-  if (t.x.dtype() == Dtype::b8) decline("not defined for bool");
   give(op, combined(t.x, t.d, t.index, t.source, "sum"));
 }
 void scatter_reduce_two(Op& op) { give(op, reduced(target(op, "src"), op.text("reduce"), op.flag("include_self"))); }
@@ -110,16 +113,38 @@ Target slices(Op& op, const char* source) {
   return {x, spread(i, s ? s.sizes() : x.sizes(), d), s, d};
 }
 
+// Whether eager adds slices along d in vectors.
+bool in_vectors(Val x, int64_t d) {
+  constexpr int64_t kVector = 16;
+  for (int64_t e = 0; e < x.dim(); ++e)
+    if (e != d && x.size(e) >= kVector && x.type().strides[static_cast<size_t>(e)] == 1) return true;
+  return false;
+}
 void index_add_rule(Op& op) {
   Target t = slices(op, "source");
-  if (t.x.dtype() == Dtype::b8) decline("not defined for bool");
-  Number alpha = op.number("alpha");
-  if (!(alpha == 1.0)) {
-    if (compute_dtype(t.x.dtype()) != t.x.dtype()) decline("alpha of half types is not rounded on its own");
-    t.source = t.source * alpha;
+  if (t.x.dtype() == Dtype::b8) {
+    if (op.number("alpha") == 0.0) return give(op, t.x);
+    const auto number = [](Val v) { return cast(v, Dtype::i64); };
+    return give(op, ne(index_add(number(t.x), t.d, index_of(op), number(t.source)), 0));
   }
-  // Of half types, eager rounds once where it scatters (along an outer or inner dim), else after each slice.
-  Dtype d = t.x.dtype(), c = t.x.dim() > 1 && (t.d == 0 || t.d == t.x.dim() - 1) ? compute_dtype(d) : d;
+  Number alpha = op.number("alpha");
+  Dtype d = t.x.dtype();
+  const bool scaled = !(alpha == 1.0), half = compute_dtype(d) != d;
+  if (scaled && half) {  // a number counts in the operands' dtype
+    const double a = rounded(alpha.real(), d);
+    if (int e = 0; std::fabs(std::frexp(a, &e)) != 0.5 && in_vectors(t.x, t.d))
+      decline("eager's vectors of half types do not round the scaled source");
+    alpha = a;
+  }
+  if (scaled) t.source = t.source * alpha;
+  // Of half types, eager rounds once where it scatters (along an outer or inner dim, without a factor), else after each
+  // slice. A dim in the middle is one that does not scatter.
+  const bool at_end = t.x.dim() > 1 && (t.d == 0 || t.d == t.x.dim() - 1);
+  Dtype c = at_end && !scaled ? compute_dtype(d) : d;
+  if (half && at_end && scaled) {
+    const auto framed = [](Val v) { return unsqueeze(unsqueeze(v, v.dim()), 0); };
+    return give(op, index_add(framed(t.x), t.d + 1, index_of(op), framed(t.source)));
+  }
   give(op, cast(index_add(cast(t.x, c), t.d, index_of(op), cast(t.source, c)), d));
 }
 void index_copy(Op& op) {
@@ -154,7 +179,9 @@ void masked_scatter(Op& op) {
 void masked_scatter_backward(Op& op) {
   Val g = op.val("grad_output"), mask = op.val("mask");
   Dims sizes = op.ints("sizes");
-  if (mask.dtype() != Dtype::b8 || g.dtype() == Dtype::b8) decline("operands of other dtypes");
+  if (mask.dtype() != Dtype::b8) decline("the mask is not bool");
+  if (g.dtype() == Dtype::b8)
+    return op.result(0, ne(op.apply(op.name(), op.args_with("grad_output", cast(g, Dtype::u8))), 0));
   mask = expand(mask, g.sizes());
   int64_t n = 1;
   for (int64_t s : sizes) n *= s;

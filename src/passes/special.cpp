@@ -60,14 +60,21 @@ void logaddexp2(Op& op) {
   op.result(0, cast(where(equal_infinities, x, sum), d));
 }
 
-// x * 2 ** other, as eager writes it.
+// x * 2 ** other. Whole exponents move x's own, so that nothing overflows on the way.
 void ldexp(Op& op) {
-  const Val other = op.val("other");
-  // Eager does not round the power of a number on its own; it does in a tensor with dims.
-  if (other.dim() == 0 && ir::is_float(other.dtype())) decline("a number of a floating dtype as exponent");
-  Val power = op.apply("aten::pow.Scalar", {{"self", 2.0}, {"exponent", *op.find("other")}});
-  Val product = op.apply("aten::mul.Tensor", {{"self", *op.find("self")}, {"other", ir::Ref{power.id}}});
-  op.result(0, op.wants(0) ? cast(product, op.wanted(0).dtype) : product);
+  Val x = op.val("self");
+  if (Val e = op.val("other"); ir::is_float(x.dtype()) && ir::is_integral(e.dtype())) {
+    constexpr int64_t kMost = 2200;
+    e = at_most(at_least(cast(e, Dtype::i64), -kMost), kMost);
+    Val half = div_mode(e, op.b.number(2, Dtype::i64), "trunc");
+    const auto power = [](Val n) { return unary("exp2", cast(n, Dtype::f64)); };
+    Val y = cast(x, Dtype::f64) * power(half) * power(binary("sub.Tensor", e, half));
+    return op.result(0, cast(y, x.dtype()));
+  }
+  // The 2 is a 0-dim tensor of self's dtype.
+  Val two = op.b.number(2.0, float_dtype(x.dtype()));
+  Val power = op.apply("aten::pow.Tensor_Tensor", {{"self", ir::Ref{two.id}}, {"exponent", *op.find("other")}});
+  op.result(0, op.apply("aten::mul.Tensor", {{"self", ir::Ref{x.id}}, {"other", ir::Ref{power.id}}}));
 }
 
 void round_decimals(Op& op) {
@@ -83,7 +90,8 @@ void round_decimals(Op& op) {
 
 void heaviside(Op& op) {
   Val x = op.val("self"), v = op.val("values");
-  if (x.dtype() != v.dtype() || x.dtype() == Dtype::b8) decline("operands are of several dtypes");
+  if (x.dtype() != v.dtype()) decline("operands are of several dtypes");
+  if (x.dtype() == Dtype::b8) return op.result(0, logical_or(x, v));
   op.result(0, where(eq(x, 0), v, cast(gt(x, 0), x.dtype())));
 }
 

@@ -51,7 +51,6 @@ void clamp_tensor(Op& op) {
   for (Val v : {low, high})
     if (v) p.add(v.type());
   Dtype d = p.result();
-  if (d == Dtype::b8) decline("not defined for bool");
   Val r = cast(x, d);
   if (low) r = binary("maximum", r, cast(low, d));
   if (high) r = binary("minimum", r, cast(high, d));
@@ -78,18 +77,18 @@ void addcdiv(Op& op) {
 // From the nearer end, as eager.
 void lerp(Op& op) {
   Val x = op.val("self"), end = op.val("end");
-  Dtype d = x.dtype(), c = compute_dtype(d);
-  if (!ir::is_float(d) || end.dtype() != d) decline("operands are not of one float dtype");
-  x = cast(x, c);
-  end = cast(end, c);
+  Dtype d = op.is_number("weight") ? op.common_dtype({"self", "end"}) : op.common_dtype({"self", "end", "weight"});
+  Dtype c = compute_dtype(d);
+  if (!ir::is_float(d)) decline("not defined for integers");
+  x = cast(cast(x, d), c);
+  end = cast(cast(end, d), c);
   Val span = end - x;
   if (op.is_number("weight")) {
     double w = op.real("weight");
     op.result(0, cast(std::fabs(w) < 0.5 ? x + span * w : end - span * (1.0 - rounded(w, c)), d));
     return;
   }
-  if (op.val("weight").dtype() != d) decline("the weight is of another dtype");
-  Val w = cast(op.val("weight"), c);
+  Val w = cast(op.as("weight", d), c);
   op.result(0, cast(where(lt(abs(w), 0.5), x + w * span, end - span * (1.0 - w)), d));
 }
 
@@ -110,6 +109,7 @@ void nan_to_num(Op& op) {
 
 void dropout_backward(Op& op) {
   Val g = op.val("grad_output"), mask = op.val("mask");
+  if (!ir::is_float(g.dtype())) return op.result(0, cast(g * cast(mask, g.dtype()), Dtype::f32) * op.number("scale"));
   op.result(0, in_f32(g, [&](Val v) { return v * (cast(mask, v.dtype()) * op.number("scale")); }));
 }
 

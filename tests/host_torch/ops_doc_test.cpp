@@ -12,6 +12,7 @@
 
 #include "emit/lower.h"
 #include "op_cases.h"
+#include "passes/forms.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
 
@@ -46,13 +47,10 @@ std::string bare(std::string op) { return op.starts_with("aten::") ? op.substr(6
 
 // The row that a line speaks for: its op, or the one it is the in-place or out= form of.
 std::string row_of(const std::string& op) {
-  const size_t dot = std::min(op.find('.'), op.size());
-  const bool in_place = op[dot - 1] == '_';
-  if (!in_place && passes::find_rule(op)) return op;
-  const std::string base = op.substr(0, dot - (in_place ? 1 : 0)), overload = op.substr(dot);
-  for (const std::string& twin : {base + overload, base, base + ".Tensor", base + ".dim_IntList"})
-    if (passes::find_rule(twin)) return twin;
-  return op;
+  if (passes::find_rule(op)) return op;
+  if (const std::string twin = passes::in_place_twin(op); passes::find_rule(twin)) return twin;
+  const std::string twin = passes::out_twin(op, passes::find_rule);
+  return twin.empty() ? op : twin;
 }
 
 std::string backward_of(const std::string& op) {
