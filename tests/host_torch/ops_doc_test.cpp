@@ -47,8 +47,8 @@ std::string bare(std::string op) { return op.starts_with("aten::") ? op.substr(6
 
 // The row that a line speaks for: its op, or the one it is the in-place or out= form of.
 std::string row_of(const std::string& op) {
-  if (passes::find_rule(op)) return op;
   if (const std::string twin = passes::in_place_twin(op); passes::find_rule(twin)) return twin;
+  if (passes::find_rule(op)) return op;
   const std::string twin = passes::out_twin(op, passes::find_rule);
   return twin.empty() ? op : twin;
 }
