@@ -224,7 +224,28 @@ void glu_backward(Op& op) {
   op.result(0, cat({cast(parts[0], x.dtype()), cast(parts[1], x.dtype())}, d));
 }
 
+// Out of training, a leaky slope: the mean of both.
+void rrelu(Op& op) {
+  if (op.flag("training")) decline("random");
+  double slope = (op.real("lower") + op.real("upper")) / 2;
+  Val x = op.val("self");
+  op.result(0, op.apply("aten::leaky_relu", {{"self", ir::Ref{x.id}}, {"negative_slope", slope}}));
+  op.write("noise", op.val("noise"));
+}
+void rrelu_backward(Op& op) {
+  Val g = op.val("grad_output"), x = op.val("self"), noise = op.val("noise");
+  double lower = op.real("lower"), upper = op.real("upper");
+  if (op.flag("training") && upper - lower > 1e-6)
+    return op.result(0, op.apply("aten::mul.Tensor", {{"self", ir::Ref{noise.id}}, {"other", ir::Ref{g.id}}}));
+  op.result(0, op.apply("aten::leaky_relu_backward", {{"grad_output", ir::Ref{g.id}},
+                                                      {"self", ir::Ref{x.id}},
+                                                      {"negative_slope", (lower + upper) / 2},
+                                                      {"self_is_result", op.flag("self_is_result")}}));
+}
+
 constexpr Row kRows[] = {
+    {"aten::rrelu_with_noise", rrelu},
+    {"aten::rrelu_with_noise_backward", rrelu_backward},
     {"aten::gelu", gelu},
     {"aten::gelu_backward", gelu_backward},
     {"aten::silu", silu},

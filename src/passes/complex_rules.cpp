@@ -309,6 +309,19 @@ void mv(Op& op) { give(op, product_of(op, "aten::mv", "self", "vec")); }
 void dot(Op& op) { give(op, product_of(op, "aten::dot", "self", "tensor")); }
 void vdot(Op& op) { give(op, product_of(op, "aten::vdot", "self", "other", true)); }
 
+void cross(Op& op) {
+  Dtype d = part_dtype(op, {"self", "other"});
+  Parts x = operand(op, "self", d), y = operand(op, "other", d);
+  const int64_t dim = wrap_dim(op.integer("dim"), x.re.dim());
+  const auto of = [&](Parts z, int64_t i) { return Parts{select(z.re, dim, i % 3), select(z.im, dim, i % 3)}; };
+  std::vector<Val> re, im;
+  for (int64_t i = 0; i < 3; ++i) {
+    Parts p = of(x, i + 1) * of(y, i + 2) - of(x, i + 2) * of(y, i + 1);
+    re.push_back(unsqueeze(p.re, dim)), im.push_back(unsqueeze(p.im, dim));
+  }
+  give(op, {cat(re, dim), cat(im, dim)});
+}
+
 // beta * self + alpha * product; beta = 0 does not read self.
 template <const auto& rule>
 void accumulate(Op& op) {
@@ -513,6 +526,7 @@ constexpr Row kRows[] = {
     {"aten::prod", prod},
     {"aten::prod.dim_int", prod},
     {"aten::cumprod", cumprod},
+    {"aten::linalg_cross", cross},
     {"aten::mm", mm},
     {"aten::bmm", bmm},
     {"aten::mv", mv},
@@ -553,6 +567,8 @@ constexpr Row kRows[] = {
 // Ops that move or add up elements.
 constexpr std::string_view kByParts[] = {
     "aten::cat",
+    "aten::block_diag",
+    "aten::unfold_backward",
     "aten::stack",
     "aten::flip",
     "aten::roll",

@@ -38,19 +38,20 @@ class Decomposer {
     for (const ir::Out& o : node_.outs)
       if (!std::holds_alternative<std::monostate>(o.expect)) decline("its result is a number");
     const auto find = has_complex() ? find_complex_rule : find_rule;
-    size_t first_out = node_.writes.size();  // writes from here on are results
+    // The writes that take results: that of self in an in-place form, the last ones in an out= form.
+    size_t first = 0, count = 0;
     if (!find(node_.op) && !node_.writes.empty()) {
       std::string twin;
-      if (node_.writes.size() == 1 && written_arg(0) == "self") twin = in_place_twin(node_.op), first_out = 0;
-      if (twin.empty()) twin = out_twin(node_.op, find), first_out = first_out_form();
-      if (!twin.empty()) op_.row_ = twin;
-      for (size_t i = first_out; i < node_.writes.size(); ++i)
-        op_.wanted_.push_back(builder.type(node_.writes[i].value));
+      if (written_arg(0) == "self") twin = in_place_twin(node_.op), count = 1;
+      if (!find(twin)) twin = out_twin(node_.op, find), first = first_out_form(), count = node_.writes.size() - first;
+      if (twin.empty()) count = 0;
+      op_.row_ = twin;
+      for (size_t i = 0; i < count; ++i) op_.wanted_.push_back(builder.type(node_.writes[first + i].value));
     }
     apply(find(op_.name()), op_);
-    for (size_t i = 0; i < node_.outs.size() && first_out == node_.writes.size(); ++i) add_out(node_.outs[i], i);
+    for (size_t i = 0; i < node_.outs.size() && count == 0; ++i) add_out(node_.outs[i], i);
     for (size_t i = 0; i < node_.writes.size(); ++i)
-      add_write(i, i < first_out ? op_.writes_[i] : op_.result_at(i - first_out));
+      add_write(i, i >= first && i < first + count ? op_.result_at(i - first) : op_.writes_[i]);
   }
 
   Builder builder;

@@ -84,9 +84,27 @@ void each_pow_of_number(Op& op) {
   op.results(0, std::move(made));
 }
 void each_ternary(Op& op) { each(op, "aten::" + each_name(op.name()), "value"); }
+// The numbers are the elements of a tensor.
+template <Val f(Val, Val)>
+void each_ternary_by(Op& op) {
+  const std::vector<Val> self = op.vals("self"), first = op.vals("tensor1"), second = op.vals("tensor2");
+  Val numbers = op.val("scalars");
+  for (size_t i = 0; i < self.size(); ++i) {
+    const ir::Dtype d = self[i].dtype(), c = compute_dtype(d);
+    if (!ir::is_float(d) || first[i].dtype() != d || second[i].dtype() != d) decline("not floats of one dtype");
+    Val n = cast(select(numbers, 0, static_cast<int64_t>(i)), c);
+    Val r = cast(cast(self[i], c) + f(cast(first[i], c) * n, cast(second[i], c)), d);
+    op.writes() ? op.write("self", r, static_cast<int>(i)) : op.append(0, r);
+  }
+}
+Val product(Val x, Val y) { return x * y; }
+Val quotient(Val x, Val y) { return x / y; }
 void each_lerp(Op& op) { each(op, "aten::lerp.Tensor", "weight"); }
 void each_norm(Op& op) {
   each(op, "aten::linalg_vector_norm", "other", {{"ord", int64_t{2}}, {"dim", {}}, {"keepdim", false}});
+}
+void each_power_sum(Op& op) {
+  each(op, "aten::linalg__powsum", "other", {{"ord", int64_t{2}}, {"dim", {}}, {"keepdim", false}});
 }
 void each_max(Op& op) { each(op, "aten::max"); }
 
@@ -129,12 +147,13 @@ constexpr Row kRows[] = {
     PRECAST_EACH("tan", each_unary),
     PRECAST_EACH("tanh", each_unary),
     PRECAST_EACH("trunc", each_unary),
-    {"aten::_foreach_zero_", each_unary},
-    {"aten::_foreach_copy_", each_unary},
+    PRECAST_EACH("zero", each_unary),
+    PRECAST_EACH("copy", each_unary),
     {"aten::_foreach_clone", each_unary},
     {"aten::_foreach_max", each_max},
     {"aten::_foreach_mm", each_unary},
     {"aten::_foreach_norm.Scalar", each_norm},
+    {"aten::_foreach_powsum.Scalar", each_power_sum},
     PRECAST_EACH_OF_ALL("add", each_sum),
     PRECAST_EACH_OF("add", "Tensor", each_sum),
     PRECAST_EACH_OF_ALL("sub", each_sum),
@@ -148,6 +167,8 @@ constexpr Row kRows[] = {
     PRECAST_EACH_OF_ALL("clamp_max", each_extremum),
     PRECAST_EACH_OF_ALL("pow", each_pow),
     {"aten::_foreach_pow.ScalarAndTensor", each_pow_of_number},
+    PRECAST_EACH_OF("addcmul", "Tensor", each_ternary_by<product>),
+    PRECAST_EACH_OF("addcdiv", "Tensor", each_ternary_by<quotient>),
     PRECAST_EACH_OF("addcmul", "Scalar", each_ternary),
     PRECAST_EACH_OF("addcmul", "ScalarList", each_ternary),
     PRECAST_EACH_OF("addcdiv", "Scalar", each_ternary),

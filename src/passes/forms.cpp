@@ -11,6 +11,10 @@ std::string in_place_twin(std::string_view op) {
       {"aten::pow_.Scalar", "aten::pow.Tensor_Scalar"},
       {"aten::floor_divide_.Tensor", "aten::floor_divide"},
       {"aten::ldexp_", "aten::ldexp.Tensor"},
+      {"aten::__ilshift__.Tensor", "aten::__lshift__.Tensor"},
+      {"aten::__ilshift__.Scalar", "aten::__lshift__.Scalar"},
+      {"aten::__irshift__.Tensor", "aten::__rshift__.Tensor"},
+      {"aten::__irshift__.Scalar", "aten::__rshift__.Scalar"},
   };
   for (const auto& [form, twin] : kOthers)
     if (form == op) return std::string(twin);

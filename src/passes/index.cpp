@@ -152,6 +152,25 @@ Val replace_diagonal(Op& op, Val base, Val src) {
   });
 }
 
+// Each element of a window is added where it came from, window by window.
+void unfold_backward(Op& op) {
+  Val g = op.val("grad_in");
+  const Dims sizes = op.ints("input_sizes");
+  const auto rank = static_cast<int64_t>(sizes.size());
+  if (rank == 0 || g.numel() == 0) decline("no windows");
+  const int64_t d = wrap_dim(op.integer("dim"), rank), size = op.integer("size"), step = op.integer("step");
+  const int64_t windows = g.size(d);
+  Dims order = all_dims(g), parts = sizes, outer{1}, inner{1};
+  order.pop_back();
+  order.insert(order.begin() + d + 1, rank);  // each window beside its place
+  for (int64_t i = 0; i < rank; ++i)
+    if (i != d) (i < d ? outer : inner)[0] *= sizes[static_cast<size_t>(i)];
+  Val at = reshape(reshape(op.b.arange(windows) * step, {windows, 1}) + op.b.arange(size), {windows * size});
+  Val rows = reshape(permute(g, order), {outer[0], windows * size, inner[0]});
+  Val zeros = op.b.full({outer[0], sizes[static_cast<size_t>(d)], inner[0]}, 0, g.dtype());
+  op.result(0, reshape(index_add(zeros, 1, at, rows), sizes));
+}
+
 using Replace = Val (*)(Op&, Val, Val);
 template <Replace replace>
 void window_backward(Op& op) {
@@ -177,6 +196,7 @@ constexpr Row kRows[] = {
     {"aten::index_put", index_put},
     {"aten::_index_put_impl", index_put},
     {"aten::_unsafe_index_put", index_put},
+    {"aten::unfold_backward", unfold_backward},
     {"aten::select_backward", window_backward<replace_selected>},
     {"aten::slice_backward", window_backward<replace_slice>},
     {"aten::diagonal_backward", window_backward<replace_diagonal>},

@@ -17,6 +17,8 @@ Entry entry_of(Op& op, size_t i) {
   g = cast(g, c);
   return {cast(p, c), op.flag("maximize") ? neg(g) : g, p.dtype()};
 }
+// In f64, a number or a tensor of one.
+Val rate_of(Op& op) { return op.as("lr", Dtype::f64); }
 void require_unscaled(Op& op) {
   if (op.given("grad_scale") || op.given("found_inf")) decline("scaled gradients");
 }
@@ -28,8 +30,8 @@ void keep(Op& op, const char* list) {  // declared as written, and not changed
 
 void fused_sgd(Op& op) {
   require_unscaled(op);
-  double decay = op.real("weight_decay"), momentum = op.real("momentum"), lr = op.real("lr");
-  double dampening = op.real("dampening");
+  double decay = op.real("weight_decay"), momentum = op.real("momentum"), dampening = op.real("dampening");
+  Val lr = rate_of(op);
   for (size_t i = 0; i < op.vals("self").size(); ++i) {
     auto [p, g, d] = entry_of(op, i);
     if (p.dtype() != d) decline("eager's vectors of half types hold undefined numbers");
@@ -40,7 +42,7 @@ void fused_sgd(Op& op) {
       store(op, "momentum_buffer_list", i, m, buffer.dtype());
       g = op.flag("nesterov") ? g + m * momentum : m;
     }
-    store(op, "self", i, p - g * lr, d);
+    store(op, "self", i, p - g * cast(lr, p.dtype()), d);
   }
   keep(op, "grads");
   if (momentum == 0) keep(op, "momentum_buffer_list");
@@ -48,7 +50,8 @@ void fused_sgd(Op& op) {
 
 void fused_adam(Op& op, bool decoupled) {
   require_unscaled(op);
-  double decay = op.real("weight_decay"), lr = op.real("lr"), eps = op.real("eps");
+  double decay = op.real("weight_decay"), eps = op.real("eps");
+  Val lr = rate_of(op);
   double beta1 = op.real("beta1"), beta2 = op.real("beta2");
   bool amsgrad = op.flag("amsgrad");
   for (size_t i = 0; i < op.vals("self").size(); ++i) {
@@ -57,7 +60,7 @@ void fused_adam(Op& op, bool decoupled) {
     Val m0 = op.vals("exp_avgs").at(i), v0 = op.vals("exp_avg_sqs").at(i);
     if (decay != 0) {
       if (decoupled)
-        p = p - p * (lr * decay);
+        p = p - p * cast(lr * decay, p.dtype());
       else
         g = g + p * decay;
     }
@@ -87,7 +90,8 @@ void fused_adamw(Op& op) { fused_adam(op, true); }
 
 void fused_adagrad(Op& op) {
   require_unscaled(op);
-  double decay = op.real("weight_decay"), lr = op.real("lr"), lr_decay = op.real("lr_decay"), eps = op.real("eps");
+  double decay = op.real("weight_decay"), lr_decay = op.real("lr_decay"), eps = op.real("eps");
+  Val lr = rate_of(op);
   for (size_t i = 0; i < op.vals("self").size(); ++i) {
     auto [p, g, d] = entry_of(op, i);
     Val step = cast(op.vals("state_steps").at(i), Dtype::f64), sum = op.vals("state_sums").at(i);
@@ -101,10 +105,10 @@ void fused_adagrad(Op& op) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::_fused_sgd_", fused_sgd},
-    {"aten::_fused_adam_", fused_adam_coupled},
-    {"aten::_fused_adamw_", fused_adamw},
-    {"aten::_fused_adagrad_", fused_adagrad},
+    {"aten::_fused_sgd_", fused_sgd},           {"aten::_fused_sgd_.tensor_lr", fused_sgd},
+    {"aten::_fused_adam_", fused_adam_coupled}, {"aten::_fused_adam_.tensor_lr", fused_adam_coupled},
+    {"aten::_fused_adamw_", fused_adamw},       {"aten::_fused_adamw_.tensor_lr", fused_adamw},
+    {"aten::_fused_adagrad_", fused_adagrad},   {"aten::_fused_adagrad_.tensor_lr", fused_adagrad},
 };
 
 }  // namespace

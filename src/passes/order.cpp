@@ -1,4 +1,6 @@
 // Sorting, selecting, searching, and scans that compare: the dim moves to the end, and rows lie in order.
+#include <cmath>
+
 #include "passes/rules.h"
 
 namespace precast::passes {
@@ -101,6 +103,21 @@ void logcumsumexp(Op& op) {
 
 // ---- search
 
+// Both in order, and of one dtype.
+Val searched(Op& op, Val sequence, Val values, bool right, bool small) {
+  return op.b.emit("aten::searchsorted.Tensor",
+                   {{"sorted_sequence", Ref{sequence.id}},
+                    {"self", Ref{values.id}},
+                    {"out_int32", small},
+                    {"right", right},
+                    {"side", {}},
+                    {"sorter", {}}},
+                   ir::contiguous(small ? Dtype::i32 : Dtype::i64, values.sizes()));
+}
+Val ordered_keys(Op& op, Val x) {
+  return ordered(op, "aten::sort.stable", {x, 0, 0, false},
+                 {{"stable", false}, {"dim", int64_t{0}}, {"descending", false}}, x.sizes())[0];
+}
 void search(Op& op, const char* sequence_arg, const char* values_arg) {
   Promotion p;
   p.add(op.val(sequence_arg).type());
@@ -113,20 +130,59 @@ void search(Op& op, const char* sequence_arg, const char* values_arg) {
     decline("a search in nothing, for nothing or among bools");
   if (Val sorter = op.optional("sorter")) sequence = gather(sequence, sequence.dim() - 1, sorter);
   bool right = op.flag("right") || (op.given("side") && op.text("side") == "right");
-  bool small = op.flag("out_int32");
-  op.result(0, op.b.emit("aten::searchsorted.Tensor",
-                         {{"sorted_sequence", Ref{sequence.id}},
-                          {"self", Ref{values.id}},
-                          {"out_int32", small},
-                          {"right", right},
-                          {"side", {}},
-                          {"sorter", {}}},
-                         ir::contiguous(small ? Dtype::i32 : Dtype::i64, values.sizes())));
+  op.result(0, searched(op, sequence, values, right, op.flag("out_int32")));
 }
 void searchsorted(Op& op) { search(op, "sorted_sequence", "self"); }
 void bucketize(Op& op) { search(op, "boundaries", "self"); }
 
+// Whether an element is among others; NaN is among none.
+void isin(Op& op) {
+  const char *of = op.find("elements") ? "elements" : "element",
+             *in = op.find("test_elements") ? "test_elements" : "test_element";
+  Dtype d = op.common_dtype({of, in});
+  Val x = op.as(of, d), y = op.as(in, d);
+  if (y.numel() == 0 || x.numel() == 0) decline("among nothing");
+  if (d == Dtype::b8) x = cast(x, Dtype::u8), y = cast(y, Dtype::u8);
+  constexpr int64_t kFew = 32;
+  Val found;
+  y = reshape(y, {y.numel()});
+  if (y.numel() <= kFew) {
+    found = reduce("any.dims", binary("eq.Tensor", unsqueeze(x, x.dim()), y), {x.dim()}, false, Dtype::b8);
+  } else {
+    Val sorted = ordered_keys(op, in_order(y)), flat = in_order(reshape(x, {x.numel()}));
+    Val place = at_most(searched(op, sorted, flat, false, false), y.numel() - 1);
+    found = reshape(binary("eq.Tensor", index_select(sorted, 0, place), flat), x.sizes());
+  }
+  op.result(0, op.flag("invert") ? logical_not(found) : found);
+}
+
+// How many elements lie in each of equal parts of a range; the last one has its end. Without a range, from the least to
+// the largest.
+void histc(Op& op) {
+  Val x = op.val("self");
+  const Dtype d = x.dtype();
+  if ((d != Dtype::f32 && d != Dtype::f64) || x.numel() == 0) decline("not of f32 or f64, or of nothing");
+  const int64_t bins = op.integer("bins");
+  x = reshape(x, {x.numel()});
+  Val low = op.b.number(op.number("min"), d), high = op.b.number(op.number("max"), d);
+  if (op.real("min") == op.real("max")) {
+    low = reduce("amin", x, {0}, false, d), high = reduce("amax", x, {0}, false, d);
+    Val finite = logical_and(lt(abs(low), HUGE_VAL), lt(abs(high), HUGE_VAL));
+    low = require(finite, "histc: the range is not finite", low);
+    Val none = binary("eq.Tensor", low, high);
+    low = where(none, low - 1.0, low), high = where(none, high + 1.0, high);
+  }
+  Val inside = logical_and(binary("ge.Tensor", x, low), binary("le.Tensor", x, high));
+  Val place = at_most(cast(where(inside, x - low, 0.0) * double(bins) / (high - low), Dtype::i64), bins - 1);
+  Val counts = scatter_add(op.b.full({bins}, 0, Dtype::i64), 0, place, cast(inside, Dtype::i64));
+  op.result(0, cast(counts, d));
+}
+
 constexpr Row kRows[] = {
+    {"aten::isin.Tensor_Tensor", isin},
+    {"aten::isin.Tensor_Scalar", isin},
+    {"aten::isin.Scalar_Tensor", isin},
+    {"aten::histc", histc},
     {"aten::sort", sort},
     {"aten::sort.stable", sort},
     {"aten::topk", topk},

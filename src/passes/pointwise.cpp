@@ -176,6 +176,17 @@ void shift(Op& op) {
   std::string name(bare(op));
   op.result(0, promoted_binary(op, name + ".Tensor", name + ".Tensor_Scalar", d));
 }
+// Of integers as bits; of floats by a power of two.
+template <char way>
+void shift_operator(Op& op) {
+  if (!ir::is_integral(op.common_dtype({"self", "other"}))) decline("defined for integers only");
+  const std::string name = way == 'l' ? "aten::bitwise_left_shift" : "aten::bitwise_right_shift";
+  op.result(0, op.apply(name + (op.is_number("other") ? ".Tensor_Scalar" : ".Tensor"), op.args()));
+}
+void add_relu(Op& op) {
+  Val sum = op.apply("aten::add.Tensor", op.args());
+  op.result(0, at_least(sum, 0));
+}
 void bitwise(Op& op) {
   if (ir::is_float(op.common_dtype({"self", "other"}))) decline("defined for integers only");
   arithmetic<true>(op);
@@ -304,6 +315,18 @@ constexpr Row kRows[] = {
     {"aten::div.Scalar_mode", div_rounded},
     {"aten::floor_divide", floor_divide},
     {"aten::floor_divide.Scalar", floor_divide},
+    {"aten::remainder.Scalar_Tensor", arithmetic<false>},
+    {"aten::bitwise_and.Scalar_Tensor", bitwise},
+    {"aten::bitwise_or.Scalar_Tensor", bitwise},
+    {"aten::bitwise_xor.Scalar_Tensor", bitwise},
+    {"aten::bitwise_left_shift.Scalar_Tensor", shift},
+    {"aten::bitwise_right_shift.Scalar_Tensor", shift},
+    {"aten::__lshift__.Tensor", shift_operator<'l'>},
+    {"aten::__lshift__.Scalar", shift_operator<'l'>},
+    {"aten::__rshift__.Tensor", shift_operator<'r'>},
+    {"aten::__rshift__.Scalar", shift_operator<'r'>},
+    {"aten::_add_relu.Tensor", add_relu},
+    {"aten::_add_relu.Scalar", add_relu},
     {"aten::remainder.Tensor", arithmetic<false>},
     {"aten::remainder.Scalar", arithmetic<false>},
     {"aten::fmod.Tensor", arithmetic<false>},

@@ -146,6 +146,32 @@ void norm_of(Op& op, const char* order) {
 void vector_norm(Op& op) { norm_of(op, "ord"); }
 void norm(Op& op) { norm_of(op, "p"); }
 
+// Of the difference of two.
+void dist(Op& op) {
+  Val x = op.val("self"), y = op.val("other");
+  if (x.dtype() != y.dtype()) decline("operands of several dtypes");
+  Val d = x - y;
+  op.result(0, op.apply("aten::norm.Scalar", {{"self", ir::Ref{d.id}}, {"p", *op.find("p")}}));
+}
+// The sum of powers that a norm is the root of.
+void power_sum(Op& op) {
+  Val x = op.val("self");
+  Dtype d = op.dtype("dtype").value_or(x.dtype());
+  if (!ir::is_float(d)) decline("not defined for integers");
+  const double p = op.real("ord");
+  Val c = cast(cast(x, d), compute_dtype(d)), term = p == 2   ? c * c
+                                                     : p == 1 ? abs(c)
+                                                              : binary_number("pow.Tensor_Scalar", abs(c), p);
+  if (p == 0 || std::isinf(p) || std::isnan(p)) decline("an order without a sum");
+  op.result(0, cast(sum(term, op.dims("dim", c), keepdim(op)), d));
+}
+void nansum(Op& op) {
+  Val x = op.val("self");
+  if (ir::is_float(x.dtype())) x = where(isnan(x), 0.0, x);
+  std::vector<ir::Arg> args = op.args_with("self", x);
+  op.result(0, op.apply(op.given("dim") ? "aten::sum.dim_IntList" : "aten::sum", std::move(args)));
+}
+
 void logsumexp(Op& op) {
   Val x = op.val("self");
   if (op.ints("dim").empty()) decline("no dims");
@@ -182,6 +208,8 @@ constexpr Row kRows[] = {
     {"aten::amax", amax},
     {"aten::amin", amin},
     {"aten::aminmax", aminmax},
+    {"aten::_aminmax", aminmax},
+    {"aten::_aminmax.dim", aminmax},
     {"aten::max", amax},
     {"aten::min", amin},
     {"aten::max.dim", max_dim},
@@ -204,6 +232,12 @@ constexpr Row kRows[] = {
     {"aten::norm.ScalarOpt_dim", norm},
     {"aten::norm.Scalar", norm},
     {"aten::norm.ScalarOpt_dim_dtype", norm},
+    {"aten::norm.ScalarOpt_dtype", norm},
+    {"aten::linalg__powsum", power_sum},
+    {"aten::dist", dist},
+    {"aten::nansum", nansum},
+    {"aten::_is_all_true", all},
+    {"aten::_is_any_true", any},
     {"aten::logsumexp", logsumexp},
     {"aten::cumsum", cumsum},
     {"aten::cumprod", cumprod},

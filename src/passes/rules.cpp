@@ -15,11 +15,12 @@ using ir::Ref;
 namespace {
 
 constexpr std::span<const Row> (*kTables[])() = {
-    pointwise_rules, special_rules,   ternary_rules,     activation_rules, reduction_rules,   softmax_rules,
-    norm_rules,      loss_rules,      weight_norm_rules, matrix_rules,     convolution_rules, pool_rules,
-    index_rules,     shape_rules,     padding_rules,     resample_rules,   creation_rules,    optimizer_rules,
-    attention_rules, recurrent_rules, ctc_rules,         scatter_rules,    embedding_rules,   order_rules,
-    foreach_rules,   grid_rules,      margin_loss_rules, distance_rules,   rearrange_rules,   antialias_rules,
+    pointwise_rules,    special_rules,   ternary_rules,     activation_rules, reduction_rules,   softmax_rules,
+    norm_rules,         loss_rules,      weight_norm_rules, matrix_rules,     convolution_rules, pool_rules,
+    index_rules,        shape_rules,     padding_rules,     resample_rules,   creation_rules,    optimizer_rules,
+    attention_rules,    recurrent_rules, ctc_rules,         scatter_rules,    embedding_rules,   order_rules,
+    foreach_rules,      grid_rules,      margin_loss_rules, distance_rules,   rearrange_rules,   antialias_rules,
+    pool_indexed_rules,
 };
 
 using Table = std::unordered_map<std::string_view, Rule>;
@@ -215,6 +216,11 @@ void Op::result(size_t out, Val v) {
 void Op::results(size_t out, std::vector<Val> list) {
   if (outs_.size() <= out) outs_.resize(out + 1);
   outs_[out] = std::move(list);
+}
+
+void Op::append(size_t out, Val v) {
+  if (outs_.size() <= out) outs_.resize(out + 1);
+  outs_[out].push_back(v);
 }
 
 void Op::write(const char* arg, Val v, int item) {

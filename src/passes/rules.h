@@ -58,6 +58,7 @@ class Op {
   bool writes() const { return !node_.writes.empty(); }
   void result(size_t out, Val v);
   void results(size_t out, std::vector<Val> list);   // a Tensor[] return
+  void append(size_t out, Val v);                    // to one
   void write(const char* arg, Val v, int item = 0);  // what a written operand holds afterwards
 
  private:
@@ -93,6 +94,7 @@ std::span<const Row> margin_loss_rules();
 std::span<const Row> matrix_rules();
 std::span<const Row> convolution_rules();
 std::span<const Row> pool_rules();
+std::span<const Row> pool_indexed_rules();
 std::span<const Row> distance_rules();
 std::span<const Row> index_rules();
 std::span<const Row> scatter_rules();
