@@ -53,6 +53,18 @@ class Decomposer {
 
   /// Fills builder.nodes and `values`: (recorded, new) pairs. Throws Declined.
   void run() {
+    try {
+      rewrite();
+    } catch (const ir::Undecided& u) {
+      decline("dynamic size: " + u.expression);
+    }
+  }
+
+  Builder builder;
+  std::vector<std::pair<ValueId, ValueId>> values;
+
+ private:
+  void rewrite() {
     if (!node_.shared.empty()) return run_shared();
     for (const ir::Out& o : node_.outs)
       if (!std::holds_alternative<std::monostate>(o.expect)) decline("its result is a number");
@@ -71,10 +83,6 @@ class Decomposer {
     for (size_t i = 0; i < node_.writes.size(); ++i) add_write(i, op_.writes_[i]);
   }
 
-  Builder builder;
-  std::vector<std::pair<ValueId, ValueId>> values;
-
- private:
   void apply(Rule rule, Op& op) {
     if (!rule) decline(has_complex() ? "complex numbers" : "no lowering rule");
     ir::for_each_operand(node_, [&](ir::Slot, ValueId id) {
