@@ -179,6 +179,7 @@ typedef struct precast_frame {
   void* const* out;
   char* arena;
   char* prepared;
+  const precast_i64* sizes; /* values of the graph's symbols, in order */
 } precast_frame;
 
 typedef struct precast_artifact {

@@ -71,16 +71,18 @@ void set_lazy(ir::Type& t, const std::string& s) {
   t.neg = s.find("neg") != s.npos;
 }
 
+ir::Dims dims(const Json& j) { return ir::sizes(j.get<std::vector<int64_t>>()); }
+
 Json type(const ir::Type& t) {
   return {{kDtype, ir::name(t.dtype)},
-          {kSizes, t.sizes},
-          {kStrides, t.strides},
+          {kSizes, ir::numbers(t.sizes)},
+          {kStrides, ir::numbers(t.strides)},
           {kDevice, ir::name(t.device)},
           {kLazy, lazy(t)}};
 }
 
 ir::Type type(const Json& j) {
-  ir::Type t{dtype_of(j.at(kDtype)), j.at(kSizes), j.at(kStrides), device_of(j.at(kDevice))};
+  ir::Type t{dtype_of(j.at(kDtype)), dims(j.at(kSizes)), dims(j.at(kStrides)), device_of(j.at(kDevice))};
   set_lazy(t, j.at(kLazy));
   return t;
 }
@@ -112,8 +114,8 @@ void put_tensors(Json& j, const std::string& prefix, const std::vector<TensorMet
     for (const TensorMeta& t : tensors) list.push_back(get(t));
   };
   column("_NAMES", [](auto& t) { return text(t.name); });
-  column("_SHAPES", [](auto& t) { return t.type.sizes; });
-  column("_STRIDES", [](auto& t) { return t.type.strides; });
+  column("_SHAPES", [](auto& t) { return ir::numbers(t.type.sizes); });
+  column("_STRIDES", [](auto& t) { return ir::numbers(t.type.strides); });
   column("_DTYPES", [](auto& t) { return std::string(ir::name(t.type.dtype)); });
   column("_DEVICES", [](auto& t) { return ir::name(t.type.device); });
   column("_LAZY", [](auto& t) { return lazy(t.type); });
@@ -129,8 +131,8 @@ std::vector<TensorMeta> get_tensors(const Json& j, const std::string& prefix) {
     for (size_t i = 0; i < tensors.size(); ++i) set(tensors[i], list[i]);
   };
   column("_NAMES", [](auto& t, const Json& v) { t.name = text(v); });
-  column("_SHAPES", [](auto& t, const Json& v) { v.get_to(t.type.sizes); });
-  column("_STRIDES", [](auto& t, const Json& v) { v.get_to(t.type.strides); });
+  column("_SHAPES", [](auto& t, const Json& v) { t.type.sizes = dims(v); });
+  column("_STRIDES", [](auto& t, const Json& v) { t.type.strides = dims(v); });
   column("_DTYPES", [](auto& t, const Json& v) { t.type.dtype = dtype_of(v); });
   column("_DEVICES", [](auto& t, const Json& v) { t.type.device = device_of(v); });
   column("_LAZY", [](auto& t, const Json& v) { set_lazy(t.type, v); });
@@ -152,8 +154,8 @@ void put_leaves(Json& j, const std::vector<UserLeaf>& leaves) {
   column("PLACES", false, [](auto& l) { return text(l.where); });
   column("KINDS", false, [](auto& l) { return kKinds[static_cast<int>(l.kind)]; });
   column("VALUES", false, [](auto& l) { return value(l.value); });
-  column("SHAPES", true, [](auto& l) { return l.tensor.type.sizes; });
-  column("STRIDES", true, [](auto& l) { return l.tensor.type.strides; });
+  column("SHAPES", true, [](auto& l) { return ir::numbers(l.tensor.type.sizes); });
+  column("STRIDES", true, [](auto& l) { return ir::numbers(l.tensor.type.strides); });
   column("DTYPES", true, [](auto& l) { return std::string(ir::name(l.tensor.type.dtype)); });
   column("DEVICES", true, [](auto& l) { return ir::name(l.tensor.type.device); });
   column("LAZY", true, [](auto& l) { return lazy(l.tensor.type); });
@@ -181,8 +183,8 @@ std::vector<UserLeaf> get_leaves(const Json& j) {
   column("PLACES", false, [](auto& l, const Json& v) { l.where = text(v); });
   column("KINDS", false, [](auto& l, const Json& v) { l.kind = kind_of(v); });
   column("VALUES", false, [](auto& l, const Json& v) { l.value = value(v); });
-  column("SHAPES", true, [](auto& l, const Json& v) { v.get_to(l.tensor.type.sizes); });
-  column("STRIDES", true, [](auto& l, const Json& v) { v.get_to(l.tensor.type.strides); });
+  column("SHAPES", true, [](auto& l, const Json& v) { l.tensor.type.sizes = dims(v); });
+  column("STRIDES", true, [](auto& l, const Json& v) { l.tensor.type.strides = dims(v); });
   column("DTYPES", true, [](auto& l, const Json& v) { l.tensor.type.dtype = dtype_of(v); });
   column("DEVICES", true, [](auto& l, const Json& v) { l.tensor.type.device = device_of(v); });
   column("LAZY", true, [](auto& l, const Json& v) { set_lazy(l.tensor.type, v); });

@@ -30,12 +30,14 @@ struct KernelInfo {
 /// `in` follows Graph::inputs, `out` Graph::outputs. Parts may be separate translation units: kernels are plain
 /// functions (not static, names unique over all parts), and `run` starts with declarations of those it calls.
 /// The namespaces give internal linkage or hidden visibility. Helpers in `preamble` are `static inline`.
+/// Where the graph has symbols, `sizes` of the frame are their values, in the order of Graph::symbols.
 /// The language is C++14 with GNU extensions, which is clang 14's default.
 struct Emitted {
   std::string preamble;            // vector types and maths, once per ISA section
   std::vector<std::string> parts;  // kernels, to be compiled in parallel; balanced
   std::string run;                 // precast_run and precast_prepare, calling the kernels
   int64_t arena_bytes = 0, prepared_bytes = 0;
+  std::vector<ir::Size> arena_slots;  // bytes of more arena behind, each rounded up to 64
   std::vector<HostOp> host_ops;
   std::vector<KernelInfo> kernels;
   std::set<std::string> routines;      // of the preamble that kernels call

@@ -8,7 +8,6 @@
 namespace precast::emit {
 
 bool contains(const std::vector<Atom>& v, Atom a) { return std::find(v.begin(), v.end(), a) != v.end(); }
-std::string number(int64_t n) { return std::to_string(n) + (n > INT32_MAX || n < INT32_MIN ? "LL" : ""); }
 
 bool is_arg(Reduction r) { return r == Reduction::argmax || r == Reduction::argmin; }
 
@@ -26,7 +25,7 @@ KernelText KernelWriter::run() {
 }
 
 void KernelWriter::count(const Step& s) {
-  const double points = static_cast<double>(volume(s.space, exprs_) * volume(s.reduced, exprs_));
+  const double points = static_cast<double>((volume(s.space, exprs_) * volume(s.reduced, exprs_)).hint());
   double ops = s.kind == Step::Kind::reduce ? 1 : 0;
   exprs_.visit(loops::roots(s, exprs_), [&](ExprId e) {
     const Expr& x = exprs_[e];
@@ -45,8 +44,8 @@ void KernelWriter::read(BufferId b, const Index& at, Dtype t) {
   if (!counted_.emplace(b, at).second) return;
   double n = ir::itemsize(t);
   for (const auto& [a, c] : at.terms)
-    if (a >= 0) n *= static_cast<double>(extent(a));
-  out_.bytes += std::min(n, static_cast<double>(program_.buffers[static_cast<size_t>(b)].bytes));
+    if (a >= 0) n *= static_cast<double>(extent(a).hint());
+  out_.bytes += std::min(n, static_cast<double>(program_.buffers[static_cast<size_t>(b)].bytes.hint()));
 }
 
 KernelText KernelWriter::spread(void (KernelWriter::*body)()) {
@@ -54,17 +53,22 @@ KernelText KernelWriter::spread(void (KernelWriter::*body)()) {
   for (const Atom a : kernel_.outer)
     if (a != w_.lane) outer.push_back(a);
   const bool blocks = w_.lane >= 0 && !lane_in_row();
-  const double point = point_cost();
-  int64_t units = volume(outer, exprs_), block = 0, n_blocks = 1;
+  const Cost cost = point_cost();
+  const Size row_length = volume(kernel_.inner, exprs_);
+  const double point = (cost.each + cost.per_element * static_cast<double>(row_length.hint())) * cost.operation;
+  Size units = volume(outer, exprs_), block = 0, n_blocks = 1;
   double unit = point;
+  Size lanes_of_unit = 1;
   if (blocks) {
-    const int64_t lanes = extent(w_.lane);
+    const Size lanes = extent(w_.lane);
     const auto fitting = static_cast<int64_t>(4000 / std::max(point, 1e-3));
     block = std::max<int64_t>((fitting + 63) / 64 * 64, 64);
     if (transposes()) block = 32;  // so that the lines that the lanes read stay in the cache
-    if (block >= lanes || (!transposes() && units >= 64 && static_cast<double>(lanes) * point < 20000)) block = lanes;
-    n_blocks = (lanes + block - 1) / block;
-    unit = point * static_cast<double>(std::min(block, lanes));
+    const bool in_one = !transposes() && units.hint() >= 64 && static_cast<double>(lanes.hint()) * point < 20000;
+    if (in_one || ir::always_at_least(block, lanes)) block = lanes;
+    n_blocks = block == lanes ? Size(1) : ir::floor_div(lanes + block - 1, block);
+    unit = point * static_cast<double>(std::min(block.hint(), lanes.hint()));
+    lanes_of_unit = block;
     units *= n_blocks;
   }
 
@@ -76,17 +80,18 @@ KernelText KernelWriter::spread(void (KernelWriter::*body)()) {
 
   w_.open({outer.begin(), outer.end()});
   std::string rest = "t";
-  if (n_blocks > 1) {
+  if (n_blocks != 1) {
     // Neighbouring units: the next block of lanes, or, in a transposition, the next row of the same block.
-    const std::string of_blocks = transposes() ? "t / " + number(units / n_blocks) : "t % " + number(n_blocks);
-    rest = transposes() ? "t % " + number(units / n_blocks) : "t / " + number(n_blocks);
+    const Size rows = volume(outer, exprs_);
+    const std::string of_blocks = transposes() ? "t / " + number(rows) : "t % " + number(n_blocks);
+    rest = transposes() ? "t % " + number(rows) : "t / " + number(n_blocks);
     w_.line("const i64 low = " + of_blocks + " * " + number(block) + ", high = low + " + number(block) + " < " +
             number(extent(w_.lane)) + " ? low + " + number(block) + " : " + number(extent(w_.lane)) + ";");
     low_ = "low", high_ = "high", block_multiple_ = block;
   } else if (blocks) {
     low_ = "0", high_ = number(extent(w_.lane)), block_multiple_ = 0;
   }
-  int64_t below = 1;
+  Size below = 1;
   for (size_t i = outer.size(); i-- > 0;) {
     std::string e = below == 1 ? rest : "(" + rest + ") / " + number(below);
     if (i > 0) e = "(" + e + ") % " + number(extent(outer[i]));
@@ -104,16 +109,24 @@ KernelText KernelWriter::spread(void (KernelWriter::*body)()) {
   if (w_.can_fail)
     t +=
         "precast_fault* const fault = (precast_fault*)P[" + number(static_cast<int64_t>(w_.parameters.size())) + "];\n";
+  t += sizes(head + unit_text);
   t += head;
   t += "for (i64 t = begin; t < end; ++t) {\n" + unit_text + "}\n}\n";
   t += "void KERNEL(const precast_host* host, void* const* P) {\n";
-  const double total = unit * static_cast<double>(units);
-  const auto grain = std::max<int64_t>(static_cast<int64_t>(std::ceil(10000 / std::max(unit, 1e-3))), 1);
-  if (units <= grain || total < 20000) {
-    t += "(void)host;\nKERNEL_range((void*)P, 0, " + number(units) + ");\n}\n";
+  if (units.is_symbolic() || row_length.is_symbolic() || lanes_of_unit.is_symbolic()) {
+    const std::string ns = literal(cost.operation) + " * (" + literal(cost.each) + " + " + literal(cost.per_element) +
+                           " * (f64)" + text(row_length) + ") * (f64)" + text(lanes_of_unit);
+    const std::string call = "spread_units(host, " + number(units) + ", " + ns + ", KERNEL_range, P);\n}\n";
+    t += sizes(call) + call;
   } else {
-    t +=
-        "host->parallel_for(host->context, " + number(units) + ", " + number(grain) + ", KERNEL_range, (void*)P);\n}\n";
+    const double total = unit * static_cast<double>(units);
+    const auto grain = std::max<int64_t>(static_cast<int64_t>(std::ceil(10000 / std::max(unit, 1e-3))), 1);
+    if (units <= grain || total < 20000) {
+      t += "(void)host;\nKERNEL_range((void*)P, 0, " + number(units) + ");\n}\n";
+    } else {
+      t += "host->parallel_for(host->context, " + number(units) + ", " + number(grain) +
+           ", KERNEL_range, (void*)P);\n}\n";
+    }
   }
   out_.text = std::move(t);
   finish();
@@ -128,6 +141,13 @@ std::string KernelWriter::parameters() {
          "];\n";
   }
   return t;
+}
+
+std::string KernelWriter::sizes(const std::string& text) {
+  const size_t at = w_.parameters.size() + (w_.can_fail ? 1 : 0);
+  const std::string declared = declare_sizes(text, program_.symbols, "(const i64*)P[" + std::to_string(at) + "]");
+  out_.reads_sizes |= !declared.empty();
+  return declared;
 }
 
 void KernelWriter::finish() {

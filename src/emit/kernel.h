@@ -12,8 +12,12 @@ namespace precast::emit {
 /// A pointer argument: element `constant` of a buffer.
 struct Pointer {
   loops::BufferId buffer = -1;
-  int64_t offset_bytes = 0;
-  auto operator<=>(const Pointer&) const = default;
+  ir::Size offset_bytes = 0;
+  bool operator==(const Pointer&) const = default;
+  std::strong_ordering operator<=>(const Pointer& p) const {  // any order, for sets
+    if (buffer != p.buffer) return buffer <=> p.buffer;
+    return ir::order(offset_bytes, p.offset_bytes);
+  }
 };
 
 /// A matrix is packed once for all products that read it; they read `packed`.
@@ -27,8 +31,9 @@ struct Packing {
 struct KernelText {
   std::string text;               // the function is called KERNEL here; equal texts are one function
   std::vector<Pointer> pointers;  // what P[0], P[1], ... are
-  bool can_fail = false;          // P.back() is a precast_fault*
-  int64_t workspace_bytes = 0;    // matrix products
+  bool can_fail = false;          // then comes a precast_fault*
+  bool reads_sizes = false;       // and then the values of the symbols
+  ir::Size workspace_bytes = 0;   // matrix products: before both
   std::optional<Packing> packing;
   double flops = 0, bytes = 0;
 };

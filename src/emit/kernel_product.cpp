@@ -2,30 +2,17 @@
 #include "emit/kernel_writer.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 
 #include "util/errors.h"
 
 namespace precast::emit {
 
-namespace {
-
-/// Whether the text has the name as a word.
-bool names(const std::string& text, const std::string& name) {
-  const auto in_word = [&](size_t i) { return i < text.size() && (std::isalnum(text[i]) != 0 || text[i] == '_'); };
-  for (size_t at = 0; (at = text.find(name, at)) != std::string::npos; ++at)
-    if ((at == 0 || !in_word(at - 1)) && !in_word(at + name.size())) return true;
-  return false;
-}
-
-}  // namespace
-
 /// What memory costs when vectors of results run along a variable; -1: one by one.
 double KernelWriter::lane_cost(Atom v) {
   double cost = 0;
   const auto add = [&](const Index& at, Dtype t) {
-    const int64_t step = v < 0 ? 0 : std::abs(at.coefficient(v));
+    const int64_t step = v < 0 ? 0 : std::abs(at.coefficient(v).hint());
     cost += step == 0 ? (v < 0 ? 16 : 0.3) : step == 1 ? 1 : step * ir::itemsize(t) < 1024 ? 8 : 24;
   };
   for (const Step& s : kernel_.steps) {
@@ -46,7 +33,7 @@ KernelText KernelWriter::matmul() {
   // Vectors run along one variable of B and the result; products for each value of the others are apart.
   Atom lane = -1;
   for (const Atom a : p.n)
-    if (lane < 0 || std::abs(s.at.coefficient(a)) < std::abs(s.at.coefficient(lane))) lane = a;
+    if (lane < 0 || std::abs(s.at.coefficient(a).hint()) < std::abs(s.at.coefficient(lane).hint())) lane = a;
   for (const Atom a : p.n)
     if (a != lane) p.batch.push_back(a);
   const Atom column = lane;
@@ -78,7 +65,8 @@ KernelText KernelWriter::matmul() {
   const Expr a = loaded(s.a), b = loaded(s.b);
   GemmSpec spec;
   spec.name = "KERNEL_product";
-  spec.batch = sizes(p.batch), spec.M = sizes(p.m), spec.K = sizes(p.k), spec.N = column < 0 ? 1 : extent(column);
+  spec.batch = sizes(p.batch), spec.M = sizes(p.m), spec.K = sizes(p.k),
+  spec.N = column < 0 ? 1 : int64_t{extent(column)};
   spec.dtype = s.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
   spec.a = operand(a, p.m), spec.b = operand(b, {column});
   spec.a.pointer = in_memory(a);
@@ -120,7 +108,8 @@ KernelText KernelWriter::matmul() {
   std::string text = w_.take_text() + body;
   for (size_t i = digits.size(); i-- > 0;)
     if (names(text, digits[i].first)) text = "const i64 " + digits[i].first + " = " + digits[i].second + ";\n" + text;
-  spec.epilogue = text;
+  const std::string symbols = declare_sizes(text, program_.symbols, "S");
+  spec.epilogue = symbols + text;
   spec.along_m = along_m;
   for (const Step& step : kernel_.steps)
     if (!kept_.contains(step.buffer)) program_.buffers[static_cast<size_t>(step.buffer)].place = Buffer::Place::local;
@@ -135,6 +124,11 @@ KernelText KernelWriter::matmul() {
   if (w_.can_fail) {
     spec.params.push_back({"precast_fault*", "fault"});
     call += ", (precast_fault*)P[" + number(static_cast<int64_t>(w_.parameters.size()) + 1) + "]";
+  }
+  if (!symbols.empty()) {
+    out_.reads_sizes = true;
+    spec.params.push_back({"const i64*", "S"});
+    call += ", (const i64*)P[" + number(static_cast<int64_t>(w_.parameters.size()) + (w_.can_fail ? 2 : 1)) + "]";
   }
   out_.workspace_bytes = std::max<int64_t>(gemm_workspace_bytes(spec), 64);
   out_.text = gemm_kernel(spec) + call + ");\n}\n";

@@ -72,6 +72,12 @@ const char* horizontal(Reduction r) {
   }
 }
 
+/// Whether vectors leave something of [0, extent), or of blocks of so many.
+bool has_tail(const Size& extent, const Size& block) {
+  if (extent.is_symbolic() || block.is_symbolic()) return true;
+  return (block == 0 ? int64_t{extent} : std::gcd(int64_t{extent}, int64_t{block})) % kMaxLanes != 0;
+}
+
 }  // namespace
 
 void KernelWriter::along_lanes(const std::string& low, const std::string& high, int unroll, bool has_tail,
@@ -106,8 +112,7 @@ void KernelWriter::along_lanes(const std::string& low, const std::string& high, 
 
 void KernelWriter::rows() {
   if (w_.lane >= 0 && !lane_in_row()) {
-    const bool tail =
-        (block_multiple_ == 0 ? extent(w_.lane) : std::gcd(extent(w_.lane), block_multiple_)) % kMaxLanes != 0;
+    const bool tail = has_tail(extent(w_.lane), block_multiple_);
     along_lanes(low_, high_, 1, tail, [&](int) { stages(); });
   } else {
     stages();
@@ -171,7 +176,9 @@ bool KernelWriter::cascades(const Step& s) const {
   return s.kind == Step::Kind::reduce && s.reduction == Reduction::sum && ir::is_float(s.dtype);
 }
 
-const char* KernelWriter::position_type() const { return volume(kernel_.inner, exprs_) < INT32_MAX ? "i32" : "i64"; }
+const char* KernelWriter::position_type() const {
+  return volume(kernel_.inner, exprs_).upper() < INT32_MAX ? "i32" : "i64";
+}
 
 void KernelWriter::row_loops(int stage) {
   const std::vector<Atom> order = row_order();
@@ -188,14 +195,15 @@ void KernelWriter::row_loops(int stage) {
     reduces |= s.kind == Step::Kind::reduce;
     sums |= cascades(s);
   }
-  const int64_t length = extent(innermost), limit = vector ? 4096 : 512;
+  const Size length = extent(innermost);
+  const int64_t limit = vector ? 4096 : 512;
   // Short sums are summed: an f32 accumulator alone would stop counting at 2^24.
-  const bool partial = sums && (order.size() > 1 || length > limit);
-  const bool blocked = sums && length > limit;
-  const int unroll = !reduces || kernel_.steps[0].kind == Step::Kind::scan || length < 64 ? 1
-                     : cost <= 10                                                         ? 4
-                     : cost <= 24                                                         ? 2
-                                                                                          : 1;
+  const bool blocked = sums && !ir::always_at_least(limit, length);
+  const bool partial = sums && (order.size() > 1 || blocked);
+  const int unroll = !reduces || kernel_.steps[0].kind == Step::Kind::scan || length.hint() < 64 ? 1
+                     : cost <= 10                                                                ? 4
+                     : cost <= 24                                                                ? 2
+                                                                                                 : 1;
 
   // Accumulators; partial ones start anew in each innermost loop.
   const auto declare = [&](size_t i, const std::string& suffix) {
@@ -242,7 +250,7 @@ void KernelWriter::row_loops(int stage) {
   std::string low = "0", high = number(length);
   if (blocked) low = "part", high = "part_end";
   if (vector) {
-    along_lanes(low, high, unroll, length % kMaxLanes != 0, body);
+    along_lanes(low, high, unroll, has_tail(length, 0), body);
   } else {
     one_by_one(innermost, low, high, unroll, body);
   }
@@ -370,8 +378,7 @@ void KernelWriter::write_rows() {
     w_.store(s.buffer, s.dtype, s.at, x);
   };
   if (w_.lane >= 0) {
-    const bool tail =
-        (block_multiple_ == 0 ? extent(w_.lane) : std::gcd(extent(w_.lane), block_multiple_)) % kMaxLanes != 0;
+    const bool tail = has_tail(extent(w_.lane), block_multiple_);
     along_lanes(low_, high_, 1, tail, body);
   } else {
     body(0);

@@ -69,7 +69,8 @@ void KernelWriter::choose_lane() {
   double best = std::numeric_limits<double>::max();
   const auto consider = [&](Atom v) {
     if (!lane_possible(first, v)) return;
-    const double chunks = std::ceil(static_cast<double>(extent(v)) / 8) * 8 / static_cast<double>(extent(v));
+    const auto size = static_cast<double>(extent(v).hint());
+    const double chunks = std::ceil(size / 8) * 8 / size;
     double cost = 0;
     for (const Step& s : kernel_.steps) {
       const double points = at_inner_level(s) ? 1 : 0.01;
@@ -86,7 +87,7 @@ void KernelWriter::choose_lane() {
       cost += points * ops;
     }
     cost *= chunks;
-    if (extent(v) < 4) cost *= 2;
+    if (size < 4) cost *= 2;
     if (cost < best) best = cost, w_.lane = v;
   };
   for (const Atom v : kernel_.inner) consider(v);
@@ -96,7 +97,7 @@ void KernelWriter::choose_lane() {
 double KernelWriter::access(const Index& at, Atom v) {
   for (const auto& [a, c] : at.terms)
     if (a < 0 && w_.dependencies(~a).contains(v)) return 10;
-  const int64_t c = at.coefficient(v);
+  const Size c = at.coefficient(v);
   return c == 0 ? 0.3 : c == 1 ? 1 : 8;
 }
 
@@ -108,7 +109,7 @@ bool KernelWriter::lane_possible(const Step& s, Atom v) {
 }
 
 void KernelWriter::choose_scratch() {
-  const int64_t row = volume(kernel_.inner, exprs_);
+  const Size row = volume(kernel_.inner, exprs_);
   int64_t total = 0;
   for (size_t i = 0; i < kernel_.steps.size(); ++i) {
     const Step& p = kernel_.steps[i];
@@ -120,6 +121,11 @@ void KernelWriter::choose_scratch() {
     Buffer& buffer = program_.buffers[static_cast<size_t>(p.buffer)];
     buffer.place = Buffer::Place::local;
     if (!later || p.kind != Step::Kind::map || !at_inner_level(p)) continue;
+    if (row.is_symbolic()) {  // no array is long enough for any row
+      buffer.place = Buffer::Place::arena;
+      kept_.insert(p.buffer);
+      continue;
+    }
     const int64_t bytes = (row * (lane_in_row() ? 1 : kMaxLanes) + kMaxLanes) * ir::itemsize(register_dtype(p.dtype));
     if (total + bytes > 64 * 1024) {
       buffer.place = Buffer::Place::arena;
@@ -155,21 +161,20 @@ bool KernelWriter::transposes() {
   for (const Step& s : kernel_.steps)
     for (const ExprId e : loops::loads(s, exprs_)) {
       const Index& at = exprs_[e].at;
-      if (std::abs(at.coefficient(w_.lane)) < 16) continue;
+      if (std::abs(at.coefficient(w_.lane).hint()) < 16) continue;
       for (const Atom v : kernel_.outer) found |= v != w_.lane && at.coefficient(v) == 1;
     }
   return found && kernel_.inner.empty();
 }
 
-double KernelWriter::point_cost() {
-  double cost = 0;
-  const double row = static_cast<double>(volume(kernel_.inner, exprs_));
+KernelWriter::Cost KernelWriter::point_cost() {
+  Cost cost{.operation = w_.lane < 0 ? 0.5 : width_ == "LANES" ? 0.06 : 0.12};
   for (const Step& s : kernel_.steps) {
     double ops = 1;
     for (const ExprId r : loops::roots(s, exprs_)) ops += exprs_.cost(r);
-    cost += ops * (at_inner_level(s) ? row : 1);
+    (at_inner_level(s) ? cost.per_element : cost.each) += ops;
   }
-  return cost * (w_.lane < 0 ? 0.5 : width_ == "LANES" ? 0.06 : 0.12);  // ns for one outer point
+  return cost;
 }
 
 }  // namespace precast::emit

@@ -9,11 +9,13 @@
 
 #include "emit/gemm.h"
 #include "emit/kernel.h"
+#include "emit/size_text.h"
 #include "emit/writer.h"
 
 namespace precast::emit {
 
 using ir::Dtype;
+using ir::Size;
 using loops::Atom;
 using loops::Buffer;
 using loops::BufferId;
@@ -27,8 +29,6 @@ using loops::Step;
 
 inline constexpr int kMaxLanes = 16;
 
-/// A C++ integer literal.
-std::string number(int64_t);
 bool is_arg(Reduction);
 bool contains(const std::vector<Atom>&, Atom);
 
@@ -54,8 +54,10 @@ class KernelWriter {
   /// The function: units of outer points, spread over threads.
   KernelText spread(void (KernelWriter::*body)());
   std::string parameters();
+  /// Declares the symbols that the text names.
+  std::string sizes(const std::string& text);
   void finish();
-  int64_t extent(loops::Atom a) const { return exprs_.extent(a); }
+  Size extent(loops::Atom a) const { return exprs_.extent(a); }
   bool lane_in_row() const { return w_.lane >= 0 && contains(kernel_.inner, w_.lane); }
 
   // ---- Decisions ----
@@ -74,7 +76,11 @@ class KernelWriter {
   std::vector<loops::Atom> row_order() const;
   /// Lanes far apart in an operand that is contiguous along another outer variable.
   bool transposes();
-  double point_cost();
+  /// Operations for one outer point, and more of them for each element of the row; and the ns of one.
+  struct Cost {
+    double operation = 0, each = 0, per_element = 0;
+  };
+  Cost point_cost();
 
   // ---- Loops ----
   /// `body` for every vector of [low, high) along the lane variable.
@@ -115,7 +121,7 @@ class KernelWriter {
   std::vector<int> stage_;  // by step
   std::vector<size_t> scratch_steps_;
   std::string width_ = "LANES", low_, high_, pending_;
-  int64_t block_multiple_ = 0;
+  Size block_multiple_ = 0;
 };
 
 }  // namespace precast::emit

@@ -7,6 +7,7 @@
 
 #include "emit/kernel.h"
 #include "emit/preamble.h"
+#include "emit/size_text.h"
 #include "loops/fusion.h"
 #include "loops/lowering.h"
 #include "loops/plan.h"
@@ -53,7 +54,7 @@ class Lower {
   struct Call {
     int function = -1;  // -1: a host op
     std::vector<Pointer> pointers;
-    bool can_fail = false, prepares = false;
+    bool can_fail = false, reads_sizes = false, prepares = false;
     int workspace = -1;  // lifetime of the scratch memory
     Step host;
     std::string name;
@@ -63,7 +64,7 @@ class Lower {
   };
 
   /// The buffer whose memory b stands in, and where.
-  Pointer memory_of(BufferId b, int64_t offset = 0) {
+  Pointer memory_of(BufferId b, ir::Size offset = 0) {
     for (; buffer(b).alias_of >= 0; b = buffer(b).alias_of) offset += buffer(b).alias_offset;
     const auto same = same_.find(b);
     return {same == same_.end() ? b : same->second, offset};
@@ -116,7 +117,7 @@ class Lower {
       };
       for (size_t k = 0; k < kernels_.size(); ++k) {
         if (!constant_kernel_[k]) continue;
-        bool ok = true;
+        bool ok = !depends_on_sizes(kernels_[k]);  // parameters are ready before they are known
         for (const Step& s : kernels_[k].steps) {
           ok &= s.kind != Step::Kind::host && s.kind != Step::Kind::routine &&
                 buffer(s.buffer).place == Buffer::Place::arena && constant(s.buffer);
@@ -130,6 +131,25 @@ class Lower {
         for (const Step& s : kernels_[k].steps) constants_.insert(s.buffer);
   }
 
+  bool depends_on_sizes(const Kernel& k) {
+    const auto symbolic = [&](const loops::Index& at) {
+      return at.constant.is_symbolic() ||
+             std::ranges::any_of(at.terms, [](const auto& term) { return term.second.is_symbolic(); });
+    };
+    bool found = false;
+    for (const auto* list : {&k.outer, &k.inner})
+      for (const loops::Atom a : *list) found |= program_.exprs.extent(a).is_symbolic();
+    for (const Step& s : k.steps) {
+      found |= symbolic(s.at);
+      for (const auto* list : {&s.space, &s.reduced})
+        for (const loops::Atom a : *list) found |= program_.exprs.extent(a).is_symbolic();
+      program_.exprs.visit(loops::roots(s, program_.exprs), [&](loops::ExprId e) {
+        found |= symbolic(program_.exprs[e].at) || program_.exprs[e].extent.is_symbolic();
+      });
+    }
+    return found;
+  }
+
   int function(const std::string& text, const std::string& name) {
     auto [it, fresh] = functions_by_text_.emplace(text, static_cast<int>(functions_.size()));
     if (fresh) functions_.push_back({"k" + std::to_string(functions_.size()) + name, text});
@@ -140,12 +160,11 @@ class Lower {
   std::string columns_of(const Step& s) {
     const Expr& e = program_.exprs[s.b];
     const Expr& b = program_.exprs[e.kind == Expr::Kind::cast ? e.args[0] : s.b];
-    std::string key = std::to_string(b.buffer) + " " + std::to_string(b.at.constant);
+    std::string key = std::to_string(b.buffer) + " " + text(b.at.constant);
     for (const auto* list : {&s.product.batch, &s.product.n, &s.product.k}) {
       key += ";";
       for (const loops::Atom a : *list)
-        if (const int64_t c = b.at.coefficient(a))
-          key += " " + std::to_string(program_.exprs.extent(a)) + ":" + std::to_string(c);
+        if (const ir::Size c = b.at.coefficient(a); c != 0) key += " " + text(program_.exprs.extent(a)) + ":" + text(c);
     }
     return key;
   }
@@ -166,7 +185,7 @@ class Lower {
     call.name = functions_[static_cast<size_t>(call.function)].name;
     call.prepares = p.constant;
     call.pointers = {{p.packed, 0}, p.source};
-    out_.kernels.push_back({call.name, "packs a matrix", 0, static_cast<double>(2 * buffer(p.packed).bytes)});
+    out_.kernels.push_back({call.name, "packs a matrix", 0, static_cast<double>((2 * buffer(p.packed).bytes).hint())});
     calls_.push_back(std::move(call));
   }
 
@@ -198,7 +217,7 @@ class Lower {
     KernelText text = routine_text(s);
     std::set<BufferId> touched(s.results.begin(), s.results.end());
     for (const loops::HostOperand& o : s.operands) touched.insert(o.buffer);
-    for (const BufferId b : touched) text.bytes += static_cast<double>(buffer(b).bytes);
+    for (const BufferId b : touched) text.bytes += static_cast<double>(buffer(b).bytes.hint());
     return text;
   }
 
@@ -221,7 +240,9 @@ class Lower {
     call.prepares = prepares;
     call.pointers = std::move(text.pointers);
     call.can_fail = text.can_fail;
-    if (text.workspace_bytes > 0) {
+    call.reads_sizes = text.reads_sizes;
+    if (text.reads_sizes) out_.routines.insert("sizes");
+    if (text.workspace_bytes != 0) {
       call.workspace = static_cast<int>(lifetimes_.size());
       const int now = static_cast<int>(calls_.size());
       lifetimes_.push_back({now, now, text.workspace_bytes, 0});
@@ -240,7 +261,7 @@ class Lower {
       Buffer& x = program_.buffers[b];
       if (x.place != Buffer::Place::prepared || same_.contains(static_cast<BufferId>(b))) continue;
       x.offset = out_.prepared_bytes;
-      out_.prepared_bytes += (x.bytes + 63) / 64 * 64;
+      out_.prepared_bytes += (int64_t{x.bytes} + 63) / 64 * 64;
     }
     std::map<BufferId, std::pair<int, int>> alive;
     for (int t = 0; t < static_cast<int>(calls_.size()); ++t) {
@@ -258,8 +279,10 @@ class Lower {
       slots.emplace_back(b, lifetimes_.size());
       lifetimes_.push_back({life.first, life.second, buffer(b).bytes, 0});
     }
-    out_.arena_bytes = loops::plan(lifetimes_);
-    for (const auto& [b, slot] : slots) buffer(b).offset = lifetimes_[slot].offset;
+    loops::Plan plan = loops::plan(lifetimes_);
+    out_.arena_bytes = plan.bytes;
+    out_.arena_slots = std::move(plan.slots);
+    for (const auto& [b, i] : slots) buffer(b).offset = lifetimes_[i].offset, buffer(b).arena_slot = lifetimes_[i].slot;
   }
 
   void write_parts() {
@@ -312,7 +335,11 @@ class Lower {
     return out;
   }
 
-  std::string address(BufferId b, int64_t offset) {
+  static std::string in_arena(int slot, const ir::Size& offset) {
+    return "f->arena" + (slot < 0 ? "" : " + at" + std::to_string(slot)) + (offset != 0 ? " + " + text(offset) : "");
+  }
+
+  std::string address(BufferId b, ir::Size offset) {
     const Pointer at = memory_of(b, offset);
     const Buffer& x = buffer(at.buffer);
     offset = at.offset_bytes;
@@ -331,10 +358,9 @@ class Lower {
         base = "f->prepared", offset += x.offset;
         break;
       default:
-        base = "f->arena", offset += x.offset;
-        break;
+        return "(char*)" + in_arena(x.arena_slot, offset + x.offset);
     }
-    return "(char*)" + base + (offset ? " + " + std::to_string(offset) : "");
+    return "(char*)" + base + (offset != 0 ? " + " + text(offset) : "");
   }
 
   void write_run() {
@@ -355,9 +381,23 @@ class Lower {
       t += "const precast_host* const host = f->host;\n(void)host;\n";
       if (host_slots > 0) t += "void* host_out[" + std::to_string(host_slots) + "];\n";
       if (faults) t += "precast_fault fault = {};\n";
-      t += body + "return PRECAST_OK;\n}\n";
+      body = slot_starts(body) + body;
+      t += declare_sizes(body, program_.symbols, "f->sizes") + body + "return PRECAST_OK;\n}\n";
     }
     t = indented(t);
+  }
+
+  /// Declares where the slots begin that the text names, and those before them.
+  std::string slot_starts(const std::string& body) {
+    std::string t, before = std::to_string(out_.arena_bytes);
+    size_t last = out_.arena_slots.size();
+    while (last > 0 && !names(body, "at" + std::to_string(last - 1))) --last;
+    for (size_t i = 0; i < last; ++i) {
+      const std::string at = "at" + std::to_string(i);
+      t += "const i64 " + at + " = " + before + ";\n";
+      before = at + " + (" + text(out_.arena_slots[i]) + " + 63) / 64 * 64";
+    }
+    return t;
   }
 
   std::string kernel_call(const Call& c) {
@@ -365,10 +405,11 @@ class Lower {
     const auto add = [&](const std::string& p) { list += (list.empty() ? "" : ", ") + p; };
     for (const Pointer& p : c.pointers) add(address(p.buffer, p.offset_bytes));
     if (c.workspace >= 0) {
-      const int64_t offset = lifetimes_[static_cast<size_t>(c.workspace)].offset;
-      add("f->arena" + (offset ? " + " + std::to_string(offset) : std::string()));
+      const loops::Lifetime& life = lifetimes_[static_cast<size_t>(c.workspace)];
+      add(in_arena(life.slot, life.offset));
     }
     if (c.can_fail) add("&fault");
+    if (c.reads_sizes) add("(void*)f->sizes");
     std::string t = "{\nvoid* P[] = {" + list + "};\n" + c.name + "(host, P);\n}\n";
     if (c.can_fail) t += "if (fault.code) return precast_report(host, fault);\n";
     return t;

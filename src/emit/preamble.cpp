@@ -29,6 +29,10 @@ struct RoutinePiece {
 };
 const RoutinePiece kRoutinePieces[] = {
     {
+        {"sizes"},
+#include "emit/preamble/sizes.inc"
+    },
+    {
         {"attention", "attention_backward"},
 #include "emit/preamble/attention.inc"
     },

@@ -4,11 +4,13 @@
 #include <charconv>
 #include <cmath>
 
+#include "emit/size_text.h"
 #include "util/errors.h"
 
 namespace precast::emit {
 
 using ir::Dtype;
+using ir::Size;
 using loops::Atom;
 using loops::Expr;
 using loops::ExprId;
@@ -124,7 +126,7 @@ std::string Writer::expression(ExprId id) {
       can_fail = true;
       const std::string x = value(e.args[0]);
       const bool inside = varies(id) && tail;
-      return "check_index<W>(" + x + ", " + std::to_string(e.extent) + ", " + (e.wrap ? "true" : "false") + ", " +
+      return "check_index<W>(" + x + ", " + text(e.extent) + ", " + (e.wrap ? "true" : "false") + ", " +
              (inside ? "len" : "W") + ", fault, \"" + e.name + "\", " + std::to_string(e.dim) + ")";
     }
     case Expr::Kind::call:
@@ -156,7 +158,7 @@ std::string Writer::call(const Expr& e) {
 
 // ---- Addresses ----
 
-std::string Writer::pointer(loops::BufferId b, Dtype t, int64_t constant, bool written) {
+std::string Writer::pointer(loops::BufferId b, Dtype t, const Size& constant, bool written) {
   const Pointer p{b, constant * ir::itemsize(t)};
   for (size_t i = 0; i < parameters.size(); ++i)
     if (parameters[i].pointer == p && parameters[i].dtype == t) {
@@ -177,26 +179,25 @@ std::string Writer::scalar(const Index& at) {
   std::string s;
   for (const auto& [atom, c] : at.terms) {
     const std::string x = atom >= 0 ? variables_.at(atom) : value(~atom) + "[0]";
-    s += (s.empty() ? "" : " + ") + x + (c == 1 ? "" : " * " + std::to_string(c));
+    s += (s.empty() ? "" : " + ") + x + (c == 1 ? "" : " * " + text(c));
   }
-  if (at.constant != 0) s += (s.empty() ? "" : " + ") + std::to_string(at.constant);
+  if (at.constant != 0) s += (s.empty() ? "" : " + ") + text(at.constant);
   return s.empty() ? "0" : s;
 }
 
 std::string Writer::lanes_of(const Index& at, const char* type) {
-  const int64_t step = lane >= 0 ? at.coefficient(lane) : 0;
+  const Size step = lane >= 0 ? at.coefficient(lane) : Size(0);
   Index uniform(at.constant);
   std::string varying;
   for (const auto& [atom, c] : at.terms) {
     if (atom < 0 && varies(~atom)) {
-      varying += " + " + value(~atom) + " * " + std::to_string(c);
+      varying += " + " + value(~atom) + " * " + text(c);
     } else {
       uniform = uniform + Index::atom(atom, c);
     }
   }
-  const std::string base =
-      step != 0 ? "iota<" + std::string(type) + ", W>(" + scalar(uniform) + ", " + std::to_string(step) + ")"
-                : "splat<" + std::string(type) + ", W>(" + scalar(uniform) + ")";
+  const std::string base = step != 0 ? "iota<" + std::string(type) + ", W>(" + scalar(uniform) + ", " + text(step) + ")"
+                                     : "splat<" + std::string(type) + ", W>(" + scalar(uniform) + ")";
   return base + varying;
 }
 
@@ -213,10 +214,10 @@ std::string Writer::load(const Expr& e) {
   const Index at = e.at - Index(e.at.constant);
   if (lanes_vary(at)) return "load_at<" + t + ", W>(" + p + ", " + lanes_of(at, "i64") + ", " + lanes() + ")";
   const std::string address = p + (at.is_constant() ? "" : " + " + scalar(at));
-  const int64_t step = lane >= 0 ? at.coefficient(lane) : 0;
+  const Size step = lane >= 0 ? at.coefficient(lane) : Size(0);
   if (step == 0) return "load_one<" + t + ", W>(" + address + ")";
   if (step == 1) return "load<" + t + ", W>(" + address + len + ")";
-  return "load_strided<" + t + ", W>(" + address + ", " + std::to_string(step) + ", " + lanes() + ")";
+  return "load_strided<" + t + ", W>(" + address + ", " + text(step) + ", " + lanes() + ")";
 }
 
 void Writer::store(loops::BufferId b, Dtype dtype, const Index& where, const std::string& x) {
@@ -225,13 +226,13 @@ void Writer::store(loops::BufferId b, Dtype dtype, const Index& where, const std
   const Index at = where - Index(where.constant);
   PRECAST_CHECK(!lanes_vary(at), "a store whose lanes go to addresses known at run time only");
   const std::string address = p + (at.is_constant() ? "" : " + " + scalar(at));
-  const int64_t step = lane >= 0 ? at.coefficient(lane) : 0;
+  const Size step = lane >= 0 ? at.coefficient(lane) : Size(0);
   if (step == 0) {
     line("store<" + t + ">(" + address + ", " + x + ", 1);");
   } else if (step == 1) {
     line("store<" + t + ">(" + address + ", " + x + (tail ? ", len);" : ");"));
   } else {
-    line("store_strided<" + t + ">(" + address + ", " + std::to_string(step) + ", " + x + ", " + lanes() + ");");
+    line("store_strided<" + t + ">(" + address + ", " + text(step) + ", " + x + ", " + lanes() + ");");
   }
 }
 

@@ -62,7 +62,7 @@ class Writer {
   bool varies(loops::ExprId e) { return lane >= 0 && dependencies(e).contains(lane); }
 
   /// Parameter for element `constant` of a buffer.
-  std::string pointer(loops::BufferId, ir::Dtype, int64_t constant, bool written);
+  std::string pointer(loops::BufferId, ir::Dtype, const ir::Size& constant, bool written);
 
   struct Parameter {
     Pointer pointer;

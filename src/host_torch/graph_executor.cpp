@@ -121,8 +121,8 @@ Step prim_step(const ir::Node& n) {
   add_operand(step, {}, 0, -1, std::get<ir::Ref>(required(n, "base")).id);
   if (step.kind == Kind::scatter) {
     add_operand(step, {}, 1, -1, std::get<ir::Ref>(required(n, "src")).id);
-    step.window.sizes = std::get<std::vector<int64_t>>(required(n, "sizes"));
-    step.window.strides = std::get<std::vector<int64_t>>(required(n, "strides"));
+    step.window.sizes = *ir::as_dims(required(n, "sizes"));
+    step.window.strides = *ir::as_dims(required(n, "strides"));
   }
   return step;
 }

@@ -21,7 +21,7 @@ size_t recycled_bytes(const artifact::Metadata& metadata) {
 }
 
 bool is_whole(const artifact::GraphInput& input, const ir::Type& type, const at::Tensor& source) {
-  return input.offset_bytes == 0 && source.sizes() == at::IntArrayRef(type.sizes) &&
+  return input.offset_bytes == 0 && ir::equal(type.sizes, source.sizes()) &&
          source.scalar_type() == static_cast<at::ScalarType>(type.dtype);
 }
 

@@ -9,7 +9,7 @@
 namespace precast::host_torch {
 
 at::Tensor borrow(void* data, const ir::Type& type) {
-  at::Tensor t = at::from_blob(data, type.sizes, type.strides, options_of(type));
+  at::Tensor t = at::from_blob(data, ir::numbers(type.sizes), ir::numbers(type.strides), options_of(type));
   if (type.conj) t._set_conj(true);
   if (type.neg) t._set_neg(true);
   return t;

@@ -47,8 +47,8 @@ ir::Type plain(ir::Type type) {
 ir::Type type_of(const at::Tensor& t) {
   ir::Type type;
   type.dtype = static_cast<ir::Dtype>(t.scalar_type());
-  type.sizes = t.sizes().vec();
-  type.strides = t.strides().vec();
+  type.sizes.assign(t.sizes().begin(), t.sizes().end());
+  type.strides.assign(t.strides().begin(), t.strides().end());
   type.device = {static_cast<int8_t>(t.device().type()), static_cast<int8_t>(t.device().index())};
   type.conj = t.is_conj();
   type.neg = t.is_neg();
@@ -60,7 +60,7 @@ at::TensorOptions options_of(const ir::Type& type) {
 }
 
 at::Tensor empty(const ir::Type& type) {
-  at::Tensor t = at::empty_strided(type.sizes, type.strides, options_of(type));
+  at::Tensor t = at::empty_strided(ir::numbers(type.sizes), ir::numbers(type.strides), options_of(type));
   if (type.conj) t._set_conj(true);
   if (type.neg) t._set_neg(true);
   return t;
@@ -74,7 +74,7 @@ at::Tensor window(const at::Tensor& base, int64_t offset_bytes, const ir::Type& 
       c10::Storage(base.storage()),
       c10::DispatchKeySet(c10::computeDispatchKey(scalar_type(type.dtype), std::nullopt, base.device())),
       at::scalarTypeToTypeMeta(scalar_type(type.dtype)));
-  t.unsafeGetTensorImpl()->set_sizes_and_strides(type.sizes, type.strides, start / itemsize);
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(ir::numbers(type.sizes), ir::numbers(type.strides), start / itemsize);
   if (type.conj) t._set_conj(true);
   if (type.neg) t._set_neg(true);
   return t;
@@ -104,12 +104,12 @@ at::Tensor conform(const at::Tensor& t, const ir::Type& type, const std::string&
   if (!t.defined()) throw PrecompileError(what + ": expected " + ir::to_string(type) + ", found an undefined tensor");
   if (t.layout() != at::kStrided)
     throw PrecompileError(what + ": expected " + ir::to_string(type) + ", found a tensor that is not strided");
-  if (t.sizes() != at::IntArrayRef(type.sizes) || t.scalar_type() != scalar_type(type.dtype) ||
+  if (!ir::equal(type.sizes, t.sizes()) || t.scalar_type() != scalar_type(type.dtype) ||
       t.device().type() != static_cast<at::DeviceType>(type.device.type))
     throw PrecompileError(what + ": expected " + ir::to_string(type) + ", found " + ir::to_string(type_of(t)) +
                           "; shapes are specialized to the recorded call: capture again for this input");
   const bool bits = t.is_conj() == type.conj && t.is_neg() == type.neg;
-  if (bits && t.strides() == at::IntArrayRef(type.strides)) return t;
+  if (bits && ir::equal(type.strides, t.strides())) return t;
   if (bits && same_layout(t, type)) return window(t, 0, type);
   at::Tensor result = empty(type);
   if (overlaps(result))

@@ -62,18 +62,20 @@ Array allocate(ir::Type type) {
 }
 
 Array with_strides(const Array& array, const std::vector<int64_t>& strides) {
-  if (array.type.strides == strides) return array;
+  if (array.type.strides == ir::sizes(strides)) return array;
   PRECAST_CHECK(strides.size() == array.type.sizes.size(), "with_strides: rank differs");
   ir::Type type = array.type;
-  type.strides = strides;
+  type.strides = ir::sizes(strides);
   Array result = allocate(std::move(type));
   const auto item = static_cast<int64_t>(ir::itemsize(array.type.dtype));
-  for_each_pair(array.type.sizes, array.type.strides, strides, [&](int64_t from, int64_t to) {
+  for_each_pair(ir::numbers(array.type.sizes), ir::numbers(array.type.strides), strides, [&](int64_t from, int64_t to) {
     std::memcpy(result.data + to * item, array.data + from * item, static_cast<size_t>(item));
   });
   return result;
 }
 
-Array contiguous(const Array& array) { return with_strides(array, ir::contiguous_strides(array.type.sizes)); }
+Array contiguous(const Array& array) {
+  return with_strides(array, ir::numbers(ir::contiguous_strides(array.type.sizes)));
+}
 
 }  // namespace precast::io

@@ -181,7 +181,7 @@ Array tensor(std::string_view text, uint64_t seed) {
   std::string_view how = text.substr(close + 1);
   if (!how.empty() && (how[0] != ':' || how.size() == 1)) bad(text, "expected ':' and a fill after ']'");
   if (!how.empty()) how.remove_prefix(1);
-  const ir::Type type = ir::contiguous(storage->dtype, *sizes);
+  const ir::Type type = ir::contiguous(storage->dtype, ir::sizes(*sizes));
   const std::string name(ir::name(type.dtype));
   const Fill f = fill_named(type.dtype, how, type.numel(), seed);
   if (!f.value) bad(text, "'" + std::string(how) + "' is no fill for " + name);

@@ -167,7 +167,7 @@ Array read_npy(const std::filesystem::path& path) {
   const std::span<std::byte> data = file.bytes.subspan(start + length);
   if (data.size() < *need)
     fail("it should hold " + std::to_string(*need) + " bytes of data and holds " + std::to_string(data.size()));
-  ir::Type type = ir::contiguous(dtype, header.shape);
+  ir::Type type = ir::contiguous(dtype, ir::sizes(header.shape));
   if (header.fortran) {
     int64_t stride = 1;
     for (size_t d = 0; d < type.sizes.size(); ++d) {

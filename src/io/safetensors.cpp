@@ -36,7 +36,7 @@ class Reader {
     for (const auto& [name, entry] : header.items()) {
       if (name == "__metadata__") continue;
       const auto [begin, array] = tensor(name, entry);
-      covered += *byte_count(array.type.dtype, array.type.sizes);
+      covered += *byte_count(array.type.dtype, ir::numbers(array.type.sizes));
       found.emplace_back(begin, NamedArray{name, array});
     }
     std::stable_sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.first < b.first; });
@@ -105,7 +105,7 @@ class Reader {
     if (end - begin != *bytes)
       complain("its shape needs " + std::to_string(*bytes) + " bytes and its data has " + std::to_string(end - begin));
 
-    Array array{ir::contiguous(known->dtype, sizes), data_.data() + begin, file_.owner};
+    Array array{ir::contiguous(known->dtype, ir::sizes(sizes)), data_.data() + begin, file_.owner};
     if (*bytes && reinterpret_cast<uintptr_t>(array.data) % static_cast<uintptr_t>(ir::itemsize(known->dtype)) != 0) {
       const std::byte* from = array.data;
       array = allocate(array.type);
@@ -117,7 +117,7 @@ class Reader {
   void check_no_overlap(const std::vector<std::pair<uint64_t, NamedArray>>& sorted) const {
     uint64_t end = 0;
     for (const auto& [begin, named] : sorted) {
-      const uint64_t bytes = *byte_count(named.array.type.dtype, named.array.type.sizes);
+      const uint64_t bytes = *byte_count(named.array.type.dtype, ir::numbers(named.array.type.sizes));
       if (bytes && begin < end) fail("tensor '" + named.name + "' overlaps another one");
       end = std::max(end, begin + bytes);
     }
@@ -154,8 +154,9 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
     if (t->name == "__metadata__" || header.contains(t->name))
       throw PrecompileError(path.string() + ": two tensors are named '" + t->name + "'");
     stored.push_back(contiguous(t->array));
-    const uint64_t bytes = *byte_count(type.dtype, type.sizes);
-    header[t->name] = {{"dtype", known->code}, {"shape", type.sizes}, {"data_offsets", {offset, offset + bytes}}};
+    const uint64_t bytes = *byte_count(type.dtype, ir::numbers(type.sizes));
+    header[t->name] = {
+        {"dtype", known->code}, {"shape", ir::numbers(type.sizes)}, {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
   }
   std::string text = header.dump();
@@ -163,7 +164,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   const uint64_t length = text.size();
   std::vector<std::span<const std::byte>> pieces = {std::as_bytes(std::span(&length, 1)), as_bytes(text)};
   for (const Array& array : stored)
-    pieces.push_back({array.data, static_cast<size_t>(*byte_count(array.type.dtype, array.type.sizes))});
+    pieces.push_back({array.data, static_cast<size_t>(*byte_count(array.type.dtype, ir::numbers(array.type.sizes)))});
   write_file(path, pieces);
 }
 

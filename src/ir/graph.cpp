@@ -1,5 +1,6 @@
 #include "ir/graph.h"
 
+#include "precast/error.h"
 #include "util/errors.h"
 
 namespace precast::ir {
@@ -8,6 +9,29 @@ const Attr* Node::find(std::string_view arg_name) const {
   for (const Arg& a : args)
     if (a.name == arg_name) return &a.value;
   return nullptr;
+}
+
+Attr::Attr(Size s) {
+  if (s.is_symbolic())
+    emplace<Size>(s);
+  else
+    emplace<int64_t>(s);
+}
+Attr::Attr(Dims dims) {
+  if (is_symbolic(dims))
+    emplace<Dims>(dims);
+  else
+    emplace<std::vector<int64_t>>(dims.begin(), dims.end());
+}
+std::optional<Size> as_size(const Attr& a) {
+  if (auto* i = std::get_if<int64_t>(&a)) return Size(*i);
+  if (auto* s = std::get_if<Size>(&a)) return *s;
+  return {};
+}
+std::optional<Dims> as_dims(const Attr& a) {
+  if (auto* list = std::get_if<std::vector<int64_t>>(&a)) return Dims(list->begin(), list->end());
+  if (auto* list = std::get_if<Dims>(&a)) return *list;
+  return {};
 }
 
 ValueId Graph::add_value(Type type, std::string value_name) {
@@ -43,6 +67,51 @@ void renumber(Graph& g) {
   }
   for (ValueId& id : g.outputs) use(id);
   g.values = std::move(values);
+}
+
+namespace {
+
+using Values = std::function<int64_t(const Symbol&)>;
+
+Size value_of(const Size& s, const Values& values) {
+  const auto v = s.value(values);
+  if (!v) throw PrecompileError("the size " + to_string(s) + " has no value for the sizes given");
+  return *v;
+}
+Dims values_of(const Dims& dims, const Values& values) {
+  Dims r;
+  for (const Size& s : dims) r.push_back(value_of(s, values));
+  return r;
+}
+
+}  // namespace
+
+Type substitute(const Type& t, const Values& values) {
+  if (!t.is_symbolic()) return t;
+  Type r = t;
+  r.sizes = values_of(t.sizes, values);
+  r.strides = t.strides == contiguous_strides(t.sizes) ? contiguous_strides(r.sizes) : values_of(t.strides, values);
+  return r;
+}
+
+Graph substitute(const Graph& symbolic, const Values& values) {
+  Graph g = symbolic;
+  g.symbols.clear();
+  for (Value& v : g.values) v.type = substitute(v.type, values);
+  const auto replace = [&](Attr& a) {
+    if (auto* s = std::get_if<Size>(&a)) a = Attr(value_of(*s, values));
+    if (auto* l = std::get_if<Dims>(&a)) a = Attr(values_of(*l, values));
+  };
+  for (Node& n : g.nodes) {
+    for (Arg& a : n.args) replace(a.value);
+    for (Out& o : n.outs) replace(o.expect);
+    for (Shared& s : n.shared)
+      for (Shared::View& v : s.views) {
+        v.offset_bytes = value_of(v.offset_bytes, values);
+        v.type = substitute(v.type, values);
+      }
+  }
+  return g;
 }
 
 }  // namespace precast::ir

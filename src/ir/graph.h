@@ -2,6 +2,8 @@
 // The text form in print.h is the same thing, and parses back.
 #pragma once
 #include <complex>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -20,9 +22,19 @@ struct Ref {
   bool operator==(const Ref&) const = default;
 };
 
-/// The value of one argument. monostate is None. A scalar keeps its kind: 1, 1.0 and true differ.
-using Attr = std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, Dtype, Device, Ref,
-                          std::vector<Ref>, std::vector<int64_t>, std::vector<double>, std::vector<bool>>;
+/// The value of one argument. monostate is None. A scalar keeps its kind: 1, 1.0 and true differ. Size and Dims hold
+/// what depends on symbols and nothing else: a reader that knows numbers only does not see one by mistake.
+using AttrValue =
+    std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, Dtype, Device, Ref,
+                 std::vector<Ref>, std::vector<int64_t>, std::vector<double>, std::vector<bool>, Size, Dims>;
+struct Attr : AttrValue {
+  using AttrValue::AttrValue;
+  Attr(Size);  // int64_t where it is a number
+  Attr(Dims);  // std::vector<int64_t> where all are
+};
+/// An integer or a list of integers, symbolic or not; nothing for other kinds.
+std::optional<Size> as_size(const Attr&);
+std::optional<Dims> as_dims(const Attr&);
 
 struct Arg {
   std::string name;  // the schema's name
@@ -47,7 +59,7 @@ struct Write {
 struct Shared {
   struct View {
     Slot slot;
-    int64_t offset_bytes = 0;
+    Size offset_bytes = 0;
     Type type;
   };
   ValueId base = kNoValue, value = kNoValue;
@@ -84,6 +96,7 @@ struct Value {
 };
 
 struct Graph {
+  std::vector<Symbol> symbols;   // that occur in sizes; ids are distinct
   std::vector<Value> values;     // indexed by ValueId
   std::vector<ValueId> inputs;   // distinct
   std::vector<Node> nodes;       // in execution order
@@ -117,6 +130,11 @@ void for_each_definition(N& n, F&& f) {
   for (auto& s : n.shared) f(s.value);
 }
 std::vector<ValueId> defined_values(const Node&);
+
+/// The graph for these values of its symbols, which must be within their bounds. Throws PrecompileError where an
+/// expression has no value.
+Graph substitute(const Graph&, const std::function<int64_t(const Symbol&)>&);
+Type substitute(const Type&, const std::function<int64_t(const Symbol&)>&);
 
 /// Numbers the values in the order of their definition and drops those that nothing defines.
 void renumber(Graph&);

@@ -20,6 +20,9 @@ class Parser {
   explicit Parser(std::string_view text) : text_(text) {}
 
   Graph run() {
+    if (try_word("symbols:")) do
+        symbol();
+      while (try_char(','));
     expect_word("graph");
     list('(', ')', [&] { g_.inputs.push_back(definition()); });
     expect('{');
@@ -123,12 +126,61 @@ class Parser {
     at_ = static_cast<size_t>(end - text_.data());
     return v;
   }
-  int64_t size() {
+  int64_t number_to(int64_t most, const char* what) {
     skip_space();
     size_t start = at_;
     int64_t v = integer();
-    if (v < 0 || v > kMaxBytes) at_ = start, fail("a size from 0 to 2^60");
+    if (v < 0 || v > most) at_ = start, fail(what);
     return v;
+  }
+  int64_t count() { return number_to(kMaxBytes, "a number from 0 to 2^60"); }
+
+  // u1 in [2, 64] hint 16
+  void symbol() {
+    Symbol s;
+    skip_space();
+    size_t start = at_;
+    std::string n = word("a symbol");
+    auto [end, error] = std::from_chars(n.data() + 1, n.data() + n.size(), s.id);
+    if (error != std::errc{} || name(s) != n || s.id < 0) at_ = start, fail("a symbol (u0, u1, ...)");
+    if (find_symbol(n)) at_ = start, fail("a symbol that is not declared yet");
+    expect_word("in");
+    expect('[');
+    s.min = count();
+    expect(',');
+    if (try_word("inf")) {
+      expect(')');
+    } else {
+      s.max = count();
+      expect(']');
+    }
+    expect_word("hint");
+    s.hint = count();
+    if (s.min > s.max) at_ = start, fail_with("the bounds of " + n + " leave no value");
+    g_.symbols.push_back(s);
+  }
+  std::optional<Symbol> find_symbol(std::string_view n) const {
+    for (const Symbol& s : g_.symbols)
+      if (name(s) == n) return s;
+    return {};
+  }
+
+  // An expression of symbols, or a number.
+  Size expression() {
+    if (!ahead_is_expression()) return integer();
+    std::string_view rest = text_.substr(at_);
+    auto s = parse_size(rest, [&](std::string_view n) { return find_symbol(n); });
+    if (!s) fail("an integer of 64 bits or an expression of declared symbols");
+    at_ = text_.size() - rest.size();
+    return *s;
+  }
+  Size size() {
+    skip_space();
+    size_t start = at_;
+    if (!ahead_is_expression()) return number_to(kMaxBytes, "a size from 0 to 2^60");
+    Size s = expression();
+    if (s.upper() < 0) at_ = start, fail("a size from 0 to 2^60");
+    return s;
   }
 
   double real() {
@@ -153,9 +205,18 @@ class Parser {
   bool ahead_is_real() {
     skip_space();
     size_t i = at_ + (at_ < text_.size() && text_[at_] == '-' ? 1 : 0);
-    if (i < text_.size() && !is_digit(text_[i])) return true;
+    if (i < text_.size() && !is_digit(text_[i])) return !ahead_is_expression();
     while (i < text_.size() && is_digit(text_[i])) ++i;
     return i < text_.size() && (text_[i] == '.' || text_[i] == 'e');
+  }
+  // True if what is ahead is more than a number.
+  bool ahead_is_expression() {
+    skip_space();
+    size_t i = at_ + (at_ < text_.size() && text_[at_] == '-' ? 1 : 0);
+    if (i >= text_.size()) return false;
+    if (!is_digit(text_[i])) return text_[i] == 'u' || text_[i] == 'm' || text_[i] == '(';
+    while (i < text_.size() && is_digit(text_[i])) ++i;
+    return i < text_.size() && (text_[i] == '*' || text_[i] == '+' || text_[i] == '-');
   }
 
   std::string string() {
@@ -198,10 +259,12 @@ class Parser {
     bool given = !t.strides.empty();
     int64_t numel = itemsize(t.dtype), span = 0;
     for (size_t i = 0; i < t.sizes.size(); ++i) {
+      if (t.sizes[i].is_symbolic()) continue;
       int64_t s = std::max<int64_t>(t.sizes[i], 1);
       if (__builtin_mul_overflow(numel, s, &numel) || numel > kMaxBytes) fail_with("the type is over 2^60 bytes");
       int64_t reach = 0;
-      if (given && (__builtin_mul_overflow(s - 1, t.strides[i], &reach) || (span += reach) > kMaxBytes / 32))
+      if (given && !t.strides[i].is_symbolic() &&
+          (__builtin_mul_overflow(s - 1, int64_t{t.strides[i]}, &reach) || (span += reach) > kMaxBytes / 32))
         fail_with("the strides reach over 2^60 bytes");
     }
     if (!given) t.strides = contiguous_strides(t.sizes);
@@ -219,7 +282,7 @@ class Parser {
 
   int64_t value_number() {
     expect('%');
-    return size();
+    return count();
   }
   ValueId definition() {
     skip_space();
@@ -304,7 +367,7 @@ class Parser {
         ++v.slot.arg;
       if (v.slot.arg == static_cast<int>(n.args.size())) fail_with("the op has no argument '" + name + "'");
       if (try_char('[')) {
-        int64_t item = size();
+        int64_t item = count();
         if (item > std::numeric_limits<int>::max()) fail_with("no such entry");
         v.slot.item = static_cast<int>(item);
         expect(']');
@@ -324,8 +387,9 @@ class Parser {
     if (c == '"') return string();
     if (c == '%') return operand(n, {arg, 0});
     if (c == '[') return list_attr(n, arg);
-    if (c == '-' || is_digit(c)) return number();
     std::string_view w = peek_word();
+    if (c == '(' || w == "max" || w == "min" || find_symbol(w)) return expression();
+    if (c == '-' || is_digit(c)) return number();
     if (w == "inf" || w == "nan") return real();
     if (try_word("None")) return std::monostate{};
     if (try_word("true")) return true;
@@ -346,7 +410,7 @@ class Parser {
   }
   Attr number() {
     if (ahead_is_real()) return real();
-    return integer();
+    return expression();
   }
   Attr empty_list(std::string_view kind) {
     Attr a;
@@ -395,8 +459,8 @@ class Parser {
       list('[', ']', [&] { v.push_back(real()); });
       return v;
     }
-    std::vector<int64_t> v;
-    list('[', ']', [&] { v.push_back(integer()); });
+    Dims v;
+    list('[', ']', [&] { v.push_back(expression()); });
     return v;
   }
 

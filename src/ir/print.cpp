@@ -31,6 +31,12 @@ std::string quoted(std::string_view text) {
   return s + '"';
 }
 
+std::string declaration(const Symbol& s) {
+  const bool open = s.max == Symbol::kUnbounded;
+  return name(s) + " in [" + std::to_string(s.min) + ", " + (open ? "inf)" : std::to_string(s.max) + "]") + " hint " +
+         std::to_string(s.hint);
+}
+
 template <class List, class F>
 std::string joined(const List& list, F&& item) {
   std::string s;
@@ -60,7 +66,7 @@ class Printer {
     for (const Shared& sh : n.shared) {
       s += " shared(" + use(sh.base) + " -> " + definition(sh.value);
       for (const Shared::View& v : sh.views)
-        s += ", " + slot(n, v.slot) + " @ " + std::to_string(v.offset_bytes) + ": " + to_string(v.type);
+        s += ", " + slot(n, v.slot) + " @ " + to_string(v.offset_bytes) + ": " + to_string(v.type);
       s += ")";
     }
     return s;
@@ -91,6 +97,10 @@ class Printer {
   std::string attr(std::monostate, const Node&, int) const { return "None"; }
   std::string attr(bool v, const Node&, int) const { return v ? "true" : "false"; }
   std::string attr(int64_t v, const Node&, int) const { return std::to_string(v); }
+  std::string attr(const Size& v, const Node&, int) const {
+    const std::string s = to_string(v);
+    return dtype_from_name(s) ? "(" + s + ")" : s;  // u8 is a dtype, too
+  }
   std::string attr(double v, const Node&, int) const { return number(v); }
   std::string attr(std::complex<double> v, const Node&, int) const {
     return "complex(" + number(v.real()) + ", " + number(v.imag()) + ")";
@@ -106,6 +116,9 @@ class Printer {
   }
   std::string attr(const std::vector<int64_t>& v, const Node&, int) const {
     return v.empty() ? "int[]" : "[" + joined(v, [](int64_t i) { return std::to_string(i); }) + "]";
+  }
+  std::string attr(const Dims& v, const Node&, int) const {
+    return "[" + joined(v, [](const Size& s) { return to_string(s); }) + "]";
   }
   std::string attr(const std::vector<double>& v, const Node&, int) const {
     return v.empty() ? "float[]" : "[" + joined(v, number) + "]";
@@ -123,7 +136,9 @@ std::string print(const Graph& g, const Node& n) { return Printer(g).node(n); }
 
 std::string print(const Graph& g) {
   Printer p(g);
-  std::string s = "graph(" + joined(g.inputs, [&](ValueId id) { return p.definition(id); }) + ") {\n";
+  std::string s;
+  if (!g.symbols.empty()) s = "symbols: " + joined(g.symbols, declaration) + "\n";
+  s += "graph(" + joined(g.inputs, [&](ValueId id) { return p.definition(id); }) + ") {\n";
   for (const Node& n : g.nodes) s += "  " + p.node(n) + "\n";
   return s + "  return (" + joined(g.outputs, [](ValueId id) { return "%" + std::to_string(id); }) + ")\n}\n";
 }

@@ -9,6 +9,13 @@
 //     return (%4, %5)
 //   }
 //
+// Sizes, strides, offsets and integer arguments may be expressions (size.h) over symbols, which stand before the graph
+// with their bounds and the value they had when it was recorded:
+//   symbols: u0 in [0, inf) hint 8, u1 in [2, 64] hint 16
+//   graph(%0: f32[u0,3]) {
+//     %1: f32[3*u0] = prim::view(base=%0, offset=0)
+// A symbol named like a dtype stands in parentheses where it is an argument: size=(u8).
+//
 // Returns: a value; `_` (no new value); `[condition]`; `(a list, ...)`; several are separated by commas,
 // none at all leaves the ` = ` out. `a -> %n: type` is a write. Arguments:
 //   None true -1 2.5 1e-05 inf -inf nan complex(1.0, -0.0) "text\n" f32 cpu cuda:0 %3 undefined

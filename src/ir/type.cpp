@@ -1,6 +1,5 @@
 #include "ir/type.h"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -101,14 +100,10 @@ std::optional<Device> device_from_name(std::string_view text) {
   return d;
 }
 
-int64_t Type::numel() const {
-  int64_t n = 1;
-  for (int64_t s : sizes) n *= s;
-  return n;
-}
+Size Type::numel() const { return product(sizes); }
 
 bool Type::is_contiguous() const {
-  int64_t expected = 1;
+  Size expected = 1;
   bool ok = true;
   for (size_t i = sizes.size(); i-- > 0;) {
     if (sizes[i] == 0) return true;
@@ -119,32 +114,35 @@ bool Type::is_contiguous() const {
   return ok;
 }
 
-int64_t Type::span_bytes() const {
-  int64_t last = 0;
+Size Type::span_bytes() const {
+  Size last = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == 0) return 0;
     last += (sizes[i] - 1) * strides[i];
   }
-  return (last + 1) * itemsize(dtype);
+  return max((last + 1) * itemsize(dtype), 0);
 }
 
-std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes) {
-  std::vector<int64_t> strides(sizes.size());
-  int64_t n = 1;
-  for (size_t i = sizes.size(); i-- > 0; n *= std::max<int64_t>(sizes[i], 1)) strides[i] = n;
+Dims contiguous_strides(const Dims& sizes) {
+  Dims strides(sizes.size());
+  Size n = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = n;
+    if (sizes[i] != 0) n *= sizes[i];
+  }
   return strides;
 }
 
-Type contiguous(Dtype dtype, std::vector<int64_t> sizes) {
+Type contiguous(Dtype dtype, Dims sizes) {
   Type t{.dtype = dtype, .sizes = std::move(sizes), .strides = {}};
   t.strides = contiguous_strides(t.sizes);
   return t;
 }
 
 std::string to_string(const Type& t) {
-  auto list = [](char open, const std::vector<int64_t>& v, char close) {
+  auto list = [](char open, const Dims& v, char close) {
     std::string s(1, open);
-    for (size_t i = 0; i < v.size(); ++i) s += (i ? "," : "") + std::to_string(v[i]);
+    for (size_t i = 0; i < v.size(); ++i) s += (i ? "," : "") + to_string(v[i]);
     return s + close;
   };
   std::string s(name(t.dtype));

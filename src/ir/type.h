@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/size.h"
+
 namespace precast::ir {
 
 enum class Dtype : int8_t {
@@ -48,19 +50,22 @@ std::optional<Device> device_from_name(std::string_view);
 /// Geometry and dtype of one tensor value. Strides count elements.
 struct Type {
   Dtype dtype = Dtype::f32;
-  std::vector<int64_t> sizes, strides;
+  Dims sizes, strides;
   Device device{};
   bool conj = false, neg = false;  // lazy conjugate / negative bits
 
-  int64_t numel() const;
+  Size numel() const;
   int64_t dim() const { return static_cast<int64_t>(sizes.size()); }
   bool is_contiguous() const;
-  /// Bytes from the first element to one past the last that strides reach (strides >= 0); 0 if empty.
-  int64_t span_bytes() const;
+  /// Bytes from the first element to one past the last that strides reach (strides >= 0); 0 if empty. With symbols, it
+  /// may be more where a size comes out as 0.
+  Size span_bytes() const;
+  bool is_symbolic() const { return ir::is_symbolic(sizes) || ir::is_symbolic(strides); }
   bool operator==(const Type&) const = default;
 };
-std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes);
-Type contiguous(Dtype, std::vector<int64_t> sizes);
-std::string to_string(const Type&);  // "f32[2,3]", "f32[3,2]{1,3}", then " conj", " neg", " @cuda:0"
+/// A size of 0 counts as 1 in those further out; a symbolic one as itself: strides of an empty tensor do not matter.
+Dims contiguous_strides(const Dims& sizes);
+Type contiguous(Dtype, Dims sizes);
+std::string to_string(const Type&);  // "f32[2,u0]", "f32[3,2]{1,3}", then " conj", " neg", " @cuda:0"
 
 }  // namespace precast::ir

@@ -19,26 +19,26 @@ ir::ValueId tensor(const ir::Node& n, std::string_view arg) {
   return r ? r->id : ir::kNoValue;
 }
 
-int64_t integer(const ir::Node& n, std::string_view arg) {
-  const auto* i = std::get_if<int64_t>(&argument(n, arg));
-  return i ? *i : static_cast<int64_t>(number(n, arg));
+Size integer(const ir::Node& n, std::string_view arg) {
+  const auto i = ir::as_size(argument(n, arg));
+  return i ? *i : Size(static_cast<int64_t>(number(n, arg)));
 }
 
 double number(const ir::Node& n, std::string_view arg) {
   const ir::Attr& a = argument(n, arg);
   if (auto* b = std::get_if<bool>(&a)) return *b;
   if (auto* d = std::get_if<double>(&a)) return *d;
-  PRECAST_CHECK(std::holds_alternative<int64_t>(a), n.op + ": " + std::string(arg) + " is not a number");
-  return static_cast<double>(std::get<int64_t>(a));
+  const auto i = ir::as_size(a);
+  PRECAST_CHECK(i, n.op + ": " + std::string(arg) + " is not a number");
+  return static_cast<double>(*i);
 }
 
 bool flag(const ir::Node& n, std::string_view arg) { return number(n, arg) != 0; }
 
-std::vector<int64_t> integers(const ir::Node& n, std::string_view arg) {
+Dims integers(const ir::Node& n, std::string_view arg) {
   const ir::Attr& a = argument(n, arg);
-  if (auto* one = std::get_if<int64_t>(&a)) return {*one};
-  const auto* list = std::get_if<std::vector<int64_t>>(&a);
-  return list ? *list : std::vector<int64_t>{};
+  if (const auto one = ir::as_size(a)) return {*one};
+  return ir::as_dims(a).value_or(Dims{});
 }
 
 ir::ValueId result(const ir::Node& n) { return n.outs[0].id; }

@@ -13,9 +13,9 @@ namespace {
 std::string key(const Expr& e) {
   std::string k =
       std::to_string(static_cast<int>(e.kind)) + ' ' + std::to_string(static_cast<int>(e.dtype)) + ' ' + e.name;
-  auto add = [&](auto v) { k += ' ', k += std::to_string(v); };
+  auto add = [&](const Size& v) { k += ' ', k += ir::to_string(v); };
   for (const ExprId a : e.args) add(a);
-  add(std::bit_cast<int64_t>(e.real)), add(e.integer), add(e.buffer), add(e.extent), add(e.dim), add(int{e.wrap});
+  add(std::bit_cast<int64_t>(e.real)), add(e.integer), add(e.buffer), add(e.extent), add(e.dim), add(e.wrap);
   add(e.at.constant);
   for (const auto& [atom, c] : e.at.terms) add(atom), add(c);
   return k;
@@ -45,7 +45,7 @@ ExprId Exprs::load(BufferId b, ir::Dtype t, Index at) {
   return intern({.kind = Expr::Kind::load, .dtype = t, .buffer = b, .at = std::move(at)});
 }
 ExprId Exprs::index(Index at, ir::Dtype t) {
-  if (at.is_constant()) return constant(t, at.constant);
+  if (at.is_constant() && !at.constant.is_symbolic()) return constant(t, int64_t{at.constant});
   return intern({.kind = Expr::Kind::index, .dtype = t, .at = std::move(at)});
 }
 std::optional<ExprId> Exprs::narrow(ExprId id) {
@@ -59,7 +59,7 @@ std::optional<ExprId> Exprs::narrow(ExprId id) {
   for (const auto& [atom, c] : e.at.terms)
     if (atom < 0) return std::nullopt;
   const Range r = range(e.at, extent_of());
-  return fits(r.low) && fits(r.high) ? std::optional(index(e.at, ir::Dtype::i32)) : std::nullopt;
+  return fits(r.low.lower()) && fits(r.high.upper()) ? std::optional(index(e.at, ir::Dtype::i32)) : std::nullopt;
 }
 ExprId Exprs::call(std::string name, ir::Dtype result, std::vector<ExprId> args) {
   if (result == ir::Dtype::b8 && args.size() == 2) {
@@ -76,7 +76,7 @@ ExprId Exprs::cast(ir::Dtype t, ExprId e) {
   }
   return intern({.kind = Expr::Kind::cast, .dtype = t, .args = {e}});
 }
-ExprId Exprs::checked(std::string op, int dim, int64_t extent, bool wrap, ExprId e) {
+ExprId Exprs::checked(std::string op, int dim, Size extent, bool wrap, ExprId e) {
   return intern({.kind = Expr::Kind::checked,
                  .dtype = ir::Dtype::i64,
                  .name = std::move(op),
@@ -89,15 +89,15 @@ ExprId Exprs::select(ExprId condition, ExprId a, ExprId b) {
   return call("select", (*this)[a].dtype, {condition, a, b});
 }
 
-Atom Exprs::variable(int64_t extent) {
-  extents_.push_back(extent);
+Atom Exprs::variable(Size extent) {
+  extents_.push_back(std::move(extent));
   return static_cast<Atom>(extents_.size() - 1);
 }
 
-int64_t Exprs::extent(Atom a) const {
+Size Exprs::extent(Atom a) const {
   if (a >= 0) return extents_[static_cast<size_t>(a)];
   const Expr& e = (*this)[~a];
-  return e.kind == Expr::Kind::checked ? e.extent : std::numeric_limits<int32_t>::max();
+  return e.kind == Expr::Kind::checked ? e.extent : Size(std::numeric_limits<int32_t>::max());
 }
 
 Index Exprs::as_index(ExprId e) {

@@ -32,7 +32,7 @@ struct Expr {
   int64_t integer = 0;
   BufferId buffer = -1;
   Index at{};
-  int64_t extent = 0;
+  Size extent = 0;
   int dim = 0;
   bool wrap = false;
 };
@@ -48,13 +48,13 @@ class Exprs {
   ExprId index(Index, ir::Dtype = ir::Dtype::i64);
   ExprId call(std::string name, ir::Dtype result, std::vector<ExprId> args);
   ExprId cast(ir::Dtype, ExprId);
-  ExprId checked(std::string op, int dim, int64_t extent, bool wrap, ExprId);
+  ExprId checked(std::string op, int dim, Size extent, bool wrap, ExprId);
   ExprId select(ExprId condition, ExprId a, ExprId b);
 
   const Expr& operator[](ExprId id) const { return nodes_[static_cast<size_t>(id)]; }
 
-  Atom variable(int64_t extent);
-  int64_t extent(Atom) const;
+  Atom variable(Size extent);
+  Size extent(Atom) const;
   ExtentOf extent_of() const {
     return [this](Atom a) { return extent(a); };
   }
@@ -84,7 +84,7 @@ class Exprs {
 
   std::vector<Expr> nodes_;
   std::map<std::string, ExprId> known_;
-  std::vector<int64_t> extents_;
+  Dims extents_;
 };
 
 /// Cost of one operation, in simple vector operations.

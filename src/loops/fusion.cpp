@@ -31,11 +31,15 @@ Exprs::Variables lookup(const Mapping& m) {
 /// Whether no two points of the variables give one value: each step is longer than all smaller ones together reach.
 bool takes_each_value_once(const Index& e, const Exprs& exprs) {
   auto terms = e.terms;
-  std::sort(terms.begin(), terms.end(), [](auto& x, auto& y) { return std::abs(x.second) < std::abs(y.second); });
-  int64_t reach = 0;
+  const auto length = [](const Size& c) { return c.lower() < 0 ? -c : c; };
+  std::sort(terms.begin(), terms.end(),
+            [&](auto& x, auto& y) { return ir::roughly_less(length(x.second), length(y.second)); });
+  Size reach = 0;
   for (const auto& [a, c] : terms) {
-    if (exprs.extent(a) > 1 && std::abs(c) <= reach) return false;
-    reach += std::abs(c) * (exprs.extent(a) - 1);
+    const std::vector<int> positive = positive_symbols(e, 1, exprs.extent_of());
+    if (exprs.extent(a) != 1 && exprs.extent(a) != 0 && !ir::always_at_least(length(c), reach + 1, positive))
+      return false;
+    reach += length(c) * (exprs.extent(a) - 1);
   }
   return true;
 }
@@ -43,24 +47,26 @@ bool takes_each_value_once(const Index& e, const Exprs& exprs) {
 /// Variables of `f` as functions of those of `g` so that f = g: each point of f's for one of g's.
 std::optional<Mapping> solve(const Index& f, const Index& g, const Exprs& exprs) {
   if (f.constant != g.constant) return std::nullopt;
-  int64_t points = 1;
+  Size points = 1;
   for (const auto& [a, c] : g.terms) {
     if (a < 0) return std::nullopt;
     points *= exprs.extent(a);
   }
   if (!takes_each_value_once(g, exprs)) return std::nullopt;  // windows that overlap: points would be left out
   auto terms = f.terms;
-  std::sort(terms.begin(), terms.end(), [](auto& x, auto& y) { return x.second > y.second; });
+  std::sort(terms.begin(), terms.end(), [](auto& x, auto& y) { return ir::roughly_less(y.second, x.second); });
   Mapping found;
   Index rest = g - Index(g.constant);
-  int64_t own = 1;
+  Size own = 1;
   for (const auto& [a, c] : terms) {
-    if (a < 0 || c <= 0) return std::nullopt;
+    if (a < 0 || c == 0 || c.lower() < 0) return std::nullopt;
     own *= exprs.extent(a);
     const auto q = floor_div(rest, c, exprs.extent_of());
     if (!q) return std::nullopt;
     const Range r = range(*q, exprs.extent_of());
-    if (r.low < 0 || r.high >= exprs.extent(a)) return std::nullopt;
+    const std::vector<int> positive = positive_symbols(g, exprs.extent(a), exprs.extent_of());
+    if (!ir::always_at_least(r.low, 0, positive) || !ir::always_at_least(exprs.extent(a) - 1, r.high, positive))
+      return std::nullopt;
     found[a] = *q;
     rest = rest - *q * c;
   }
@@ -314,7 +320,7 @@ class Fusion {
         continue;
       }
       auto terms = it->second.terms;
-      std::sort(terms.begin(), terms.end(), [](auto& a, auto& b) { return a.second > b.second; });
+      std::sort(terms.begin(), terms.end(), [](auto& a, auto& b) { return ir::roughly_less(b.second, a.second); });
       for (const auto& [a, c] : terms) next.push_back(a);
     }
     vars.clear();
@@ -341,7 +347,7 @@ class Fusion {
             (exprs_[e].at != p.at || exprs_[e].dtype != p.dtype || writers_[p.buffer].size() != 1))
           return false;
     // Rows run one after the other in one thread: few long rows are better left to several kernels.
-    const int64_t rows = volume(k.outer, exprs_), length = volume(k.inner, exprs_);
+    const int64_t rows = volume(k.outer, exprs_).hint(), length = volume(k.inner, exprs_).hint();
     if (!inner.empty() && rows < 8 && length > 16384) {
       const bool chained = std::any_of(k.steps.begin(), k.steps.end(), [&](const Step& p) {
         return p.kind != Step::Kind::reduce || s.kind != Step::Kind::reduce || reads(s, p.buffer);

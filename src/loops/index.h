@@ -8,44 +8,54 @@
 #include <utility>
 #include <vector>
 
+#include "ir/size.h"
+
 namespace precast::loops {
+
+using ir::Dims;
+using ir::Size;
 
 /// >= 0: a loop variable; < 0: ~id of an integer expression read at run time (Exprs).
 using Atom = int32_t;
 
 struct Index {
-  int64_t constant = 0;
-  std::vector<std::pair<Atom, int64_t>> terms;  // sorted by atom, no zero coefficient
+  Size constant = 0;
+  std::vector<std::pair<Atom, Size>> terms;  // sorted by atom, no zero coefficient
 
   Index() = default;
-  Index(int64_t c) : constant(c) {}  // NOLINT: a number is an index
-  static Index atom(Atom a, int64_t coefficient = 1);
+  Index(Size c) : constant(c) {}  // NOLINT: a number is an index
+  template <std::integral I>
+  Index(I c) : constant(c) {}  // NOLINT
+  static Index atom(Atom a, Size coefficient = 1);
 
-  int64_t coefficient(Atom) const;
+  Size coefficient(Atom) const;
   bool is_constant() const { return terms.empty(); }
-  auto operator<=>(const Index&) const = default;
+  bool operator==(const Index&) const = default;
+  std::strong_ordering operator<=>(const Index&) const;  // any order, for sets
 };
 
 Index operator+(const Index&, const Index&);
 Index operator-(const Index&, const Index&);
-Index operator*(const Index&, int64_t);
+Index operator*(const Index&, const Size&);
 
 /// How many values an atom takes: it runs over [0, extent).
-using ExtentOf = std::function<int64_t(Atom)>;
+using ExtentOf = std::function<Size(Atom)>;
 
 struct Range {
-  int64_t low, high;  // both included
+  Size low, high;  // both included
 };
 Range range(const Index&, const ExtentOf&);
 
+/// Symbols that are not 0 where e is computed: a loop has a point there, and what has the stride k an element.
+std::vector<int> positive_symbols(const Index& e, const Size& k, const ExtentOf&);
+
 /// Floor division and modulo by k > 0, where they come out affine.
-std::optional<Index> floor_div(const Index&, int64_t k, const ExtentOf&);
-std::optional<Index> modulo(const Index&, int64_t k, const ExtentOf&);
+std::optional<Index> floor_div(const Index&, const Size& k, const ExtentOf&);
+std::optional<Index> modulo(const Index&, const Size& k, const ExtentOf&);
 
 /// The logical index of the element at `offset` in a dense tensor, where that is affine.
-std::optional<std::vector<Index>> delinearize(Index offset, const std::vector<int64_t>& sizes,
-                                              const std::vector<int64_t>& strides, const ExtentOf&);
-Index linearize(const std::vector<Index>&, const std::vector<int64_t>& strides);
+std::optional<std::vector<Index>> delinearize(Index offset, const Dims& sizes, const Dims& strides, const ExtentOf&);
+Index linearize(const std::vector<Index>&, const Dims& strides);
 
 /// Replaces loop variables (atoms >= 0) for which `f` gives something.
 Index substitute(const Index&, const std::function<std::optional<Index>(Atom)>& f);

@@ -92,6 +92,7 @@ constexpr std::pair<std::string_view, const char*> kLeftToHost[] = {
 Lowering::Lowering(const ir::Graph& g) : graph(g), buffer_of_(g.values.size(), -1) {}
 
 Program Lowering::run() {
+  program_.symbols = graph.symbols;
   count_uses();
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const BufferId b = new_buffer(type(graph.inputs[i]));
@@ -147,7 +148,7 @@ void Lowering::lower(const ir::Node& n) {
       ++lowered;
       return;
     }
-    if (rule->second(*this, n)) {
+    if (apply(rule->second, n)) {
       ++lowered;
       return;
     }
@@ -157,20 +158,41 @@ void Lowering::lower(const ir::Node& n) {
   host(n, why);
 }
 
+bool Lowering::apply(Rule rule, const ir::Node& n) {
+  const auto made = static_cast<std::ptrdiff_t>(program_.steps.size());
+  try {
+    return rule(*this, n);
+  } catch (const ir::Undecided& u) {
+    refusal = "dynamic size: " + u.expression;
+  }
+  volume_ = 0, packs_ = false, split_.reset();
+  for (const ir::Out& o : n.outs) {
+    if (o.id == ir::kNoValue) continue;
+    definitions_.erase(o.id), kept_of.erase(o.id);
+    buffer_of_[static_cast<size_t>(o.id)] = -1;
+  }
+  // Operands that were stored on the way stay.
+  std::set<BufferId> stored(buffer_of_.begin(), buffer_of_.end());
+  const auto begin = program_.steps.begin() + made;
+  program_.steps.erase(
+      std::remove_if(begin, program_.steps.end(), [&](const Step& s) { return !stored.contains(s.buffer); }),
+      program_.steps.end());
+  return false;
+}
+
 // ---- Reading ----
 
 ExprId Lowering::element(ir::ValueId v, const Indices& index) {
   if (const auto view = views_.find(v); view != views_.end()) {
     const ir::Type& t = type(v);
-    const int64_t size = ir::itemsize(t.dtype);
-    if (view->second.offset_bytes % size == 0)
-      return read(view->second.base, linearize(index, t.strides) + Index(view->second.offset_bytes / size), t.dtype);
+    if (const auto offset = ir::divide(view->second.offset_bytes, ir::itemsize(t.dtype)))
+      return read(view->second.base, linearize(index, t.strides) + Index(*offset), t.dtype);
     PRECAST_CHECK(false, "a view is not aligned to its dtype");
   }
   const auto d = definitions_.find(v);
   if (buffer_of_[static_cast<size_t>(v)] < 0 && d != definitions_.end()) {
     const bool dear = d->second.cost > 12 || (d->second.turns && !packs_);
-    const bool repeated = dear && volume_ >= 4 * std::max<int64_t>(type(v).numel(), 1);
+    const bool repeated = dear && volume_.hint() >= 4 * std::max<int64_t>(type(v).numel().hint(), 1);
     if (!repeated) return d->second.element(index);
   }
   return exprs().load(store(v), type(v).dtype, linearize(index, type(v).strides));
@@ -187,9 +209,9 @@ ExprId Lowering::broadcast(ir::ValueId v, const Indices& index) {
 
 ExprId Lowering::read(ir::ValueId v, Index offset, ir::Dtype dtype) {
   if (const auto view = views_.find(v); view != views_.end()) {
-    const int64_t size = ir::itemsize(dtype);
-    PRECAST_CHECK(view->second.offset_bytes % size == 0, "a view is not aligned to its dtype");
-    return read(view->second.base, offset + Index(view->second.offset_bytes / size), dtype);
+    const auto start = ir::divide(view->second.offset_bytes, ir::itemsize(dtype));
+    PRECAST_CHECK(start, "a view is not aligned to its dtype");
+    return read(view->second.base, offset + Index(*start), dtype);
   }
   const ir::Type& t = type(v);
   const bool dense = t.span_bytes() == t.numel() * ir::itemsize(t.dtype);
@@ -202,21 +224,25 @@ ExprId Lowering::read(ir::ValueId v, Index offset, ir::Dtype dtype) {
   return exprs().load(store(v), dtype, offset);
 }
 
-void Lowering::ask_split(const Index& e, int64_t k) {
-  if (k <= 0) return;
+void Lowering::ask_split(const Index& e, const Size& k) {
+  if (k == 0 || k.lower() < 0) return;
   for (const auto& [atom, c] : e.terms) {
-    if (atom < 0 || c <= 0 || c % k == 0 || k % c != 0) continue;
-    const int64_t inner = k / c, extent = exprs().extent(atom);
-    if (extent > inner && extent % inner == 0) {
-      split_ = Split{atom, inner};
+    if (atom < 0 || c.lower() < 0 || ir::divide(c, k)) continue;
+    const auto inner = ir::divide(k, c);
+    if (!inner) continue;
+    const Size extent = exprs().extent(atom);
+    if (extent != 0 && extent != *inner && ir::divide(extent, *inner)) {
+      split_ = Split{atom, *inner};
       return;
     }
   }
 }
 
-Index Lowering::modulo(const Index& e, int64_t k) {
+Index Lowering::modulo(const Index& e, const Size& k) {
   if (auto m = loops::modulo(e, k, exprs().extent_of())) return *m;
   if (!split_) ask_split(e, k);
+  if (!split_ && (k.is_symbolic() || range(e, exprs().extent_of()).high.is_symbolic()))
+    throw ir::Undecided{"a modulo by " + ir::to_string(k)};
   PRECAST_CHECK(split_, "a modulo that is not affine");
   return {};
 }
@@ -229,7 +255,7 @@ void Lowering::refine(Indices& index, std::vector<Atom>& space, std::vector<Atom
     split_.reset();
     build();
     if (!split_) return;
-    const Atom high = exprs().variable(exprs().extent(split_->variable) / split_->inner);
+    const Atom high = exprs().variable(*ir::divide(exprs().extent(split_->variable), split_->inner));
     const Atom low = exprs().variable(split_->inner);
     const Index whole = Index::atom(high, split_->inner) + Index::atom(low);
     const Atom old = split_->variable;
@@ -244,13 +270,14 @@ void Lowering::refine(Indices& index, std::vector<Atom>& space, std::vector<Atom
   }
 }
 
-int Lowering::add_step(Step step, const std::vector<int64_t>& sizes, const std::vector<int64_t>& order_strides,
-                       const std::vector<bool>& reduced, const std::function<void(Step&, const Indices&)>& prepare) {
+int Lowering::add_step(Step step, const Dims& sizes, const Dims& order_strides, const std::vector<bool>& reduced,
+                       const std::function<void(Step&, const Indices&)>& prepare) {
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return order_strides[a] > order_strides[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return ir::roughly_less(order_strides[b], order_strides[a]); });
   Indices index(sizes.size());
-  int64_t volume = 1;
+  Size volume = 1;
   for (const size_t d : order) {
     volume *= sizes[d];
     if (sizes[d] == 1) continue;
@@ -259,7 +286,7 @@ int Lowering::add_step(Step step, const std::vector<int64_t>& sizes, const std::
     (!reduced.empty() && reduced[d] ? step.reduced : step.space).push_back(v);
   }
   if (loops::volume(step.space, exprs()) == 0) return -1;
-  const int64_t outer_volume = std::exchange(volume_, volume);
+  const Size outer_volume = std::exchange(volume_, volume);
   const bool outer_packs = std::exchange(packs_, step.kind == Step::Kind::matmul);
   const auto outer_split = std::exchange(split_, std::nullopt);
   refine(index, step.space, step.reduced, [&] { prepare(step, index); });
@@ -270,8 +297,8 @@ int Lowering::add_step(Step step, const std::vector<int64_t>& sizes, const std::
   return static_cast<int>(program_.steps.size()) - 1;
 }
 
-int Lowering::map(BufferId b, std::string what, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
-                  int64_t offset, ir::Dtype dtype, const Element& f) {
+int Lowering::map(BufferId b, std::string what, const Dims& sizes, const Dims& strides, Size offset, ir::Dtype dtype,
+                  const Element& f) {
   Step s;
   s.what = std::move(what), s.buffer = b, s.dtype = dtype;
   return add_step(std::move(s), sizes, strides, {}, [&](Step& step, const Indices& index) {
@@ -305,14 +332,14 @@ void Lowering::define(ir::ValueId v, std::string what, Element f) {
   // Look at the whole expression once, as it would stand in a kernel.
   Indices index;
   std::vector<Atom> space, none;
-  for (const int64_t size : t.sizes) {
+  for (const Size& size : t.sizes) {
     index.push_back(size == 1 ? Index() : Index::atom(exprs().variable(size)));
     if (size != 1) space.push_back(index.back().terms[0].first);
   }
   ExprId body = -1;
-  const int64_t outer_volume = std::exchange(volume_, t.numel());
+  const Size outer_volume = std::exchange(volume_, t.numel());
   const auto outer_split = std::exchange(split_, std::nullopt);
-  if (t.numel() > 0) refine(index, space, none, [&] { body = f(index); });
+  if (t.numel() != 0) refine(index, space, none, [&] { body = f(index); });
   volume_ = outer_volume;
   split_ = outer_split;
   double cost = 0;
@@ -325,7 +352,7 @@ void Lowering::define(ir::ValueId v, std::string what, Element f) {
       cost += operation_cost(x);
       if (x.kind != Expr::Kind::load) return;
       ++loads;
-      turns |= fast >= 0 && x.at.coefficient(fast) > 1;
+      turns |= fast >= 0 && x.at.coefficient(fast).hint() > 1;
       from_inputs &= program_.buffers[static_cast<size_t>(x.buffer)].place == Buffer::Place::input;
     });
   definitions_[v] = {std::move(what), std::move(f), cost, turns};
@@ -378,10 +405,10 @@ void Lowering::add_routine(std::string what, Routine r, std::vector<HostOperand>
   program_.steps.push_back(std::move(s));
 }
 
-HostOperand Lowering::rows(ir::ValueId v, std::vector<int64_t>& strides) {
+HostOperand Lowering::rows(ir::ValueId v, Dims& strides) {
   const ir::Type t = type(v);
   strides = t.strides;
-  if (t.sizes.back() <= 1 || t.strides.back() == 1) return operand(v);
+  if (t.strides.back() == 1 || t.sizes.back() <= 1) return operand(v);
   strides = ir::contiguous_strides(t.sizes);
   return dense(v);
 }

@@ -35,7 +35,7 @@ class Lowering {
   /// The same with numpy's broadcasting to `rank` dimensions.
   ExprId broadcast(ir::ValueId v, const Indices&);
   /// e % k; asks for a finer loop where that is not affine, and returns nonsense in that case.
-  Index modulo(const Index& e, int64_t k);
+  Index modulo(const Index& e, const Size& k);
 
   /// v is computed element by element. Stored or inlined as its uses and cost suggest.
   void define(ir::ValueId v, std::string what, Element);
@@ -50,15 +50,14 @@ class Lowering {
   BufferId new_buffer(const ir::Type&);
   /// Stores `f` over `sizes` at offset + index * strides of the buffer. Returns the step, or -1 if there is nothing to
   /// do.
-  int map(BufferId, std::string what, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
-          int64_t offset, ir::Dtype, const Element&);
+  int map(BufferId, std::string what, const Dims& sizes, const Dims& strides, Size offset, ir::Dtype, const Element&);
   /// As map, for any kind of step. `prepare` fills the step in from the logical index; it may be called again.
-  int add_step(Step, const std::vector<int64_t>& sizes, const std::vector<int64_t>& order_strides,
-               const std::vector<bool>& reduced, const std::function<void(Step&, const Indices&)>& prepare);
+  int add_step(Step, const Dims& sizes, const Dims& order_strides, const std::vector<bool>& reduced,
+               const std::function<void(Step&, const Indices&)>& prepare);
   /// A step that is a routine of the preamble.
   void add_routine(std::string what, Routine, std::vector<HostOperand> reads, std::vector<BufferId> writes);
   /// v with unit stride along its last dim, copied where it has not; `strides` are those of the others.
-  HostOperand rows(ir::ValueId v, std::vector<int64_t>& strides);
+  HostOperand rows(ir::ValueId v, Dims& strides);
   /// v contiguous, copied where it is not.
   HostOperand dense(ir::ValueId v);
   std::vector<int> writers(BufferId) const;
@@ -74,7 +73,7 @@ class Lowering {
  private:
   struct View {
     ir::ValueId base;
-    int64_t offset_bytes;
+    Size offset_bytes;
   };
   struct Definition {
     std::string what;
@@ -84,10 +83,12 @@ class Lowering {
   };
   struct Split {
     Atom variable;
-    int64_t inner;
+    Size inner;
   };
 
   void lower(const ir::Node&);
+  /// Runs the rule. Where it needs a size that it does not get, what it made is taken back.
+  bool apply(bool (*rule)(Lowering&, const ir::Node&), const ir::Node&);
   /// Why a node that no rule takes stays with the host.
   std::string reason(const ir::Node&) const;
   void host(const ir::Node&, std::string why);
@@ -99,7 +100,7 @@ class Lowering {
   std::string origin(ir::ValueId v) const;
   BufferId copy(ir::ValueId v);  // of the bytes, whatever the dtype
   bool widens(ExprId) const;
-  void ask_split(const Index& e, int64_t k);
+  void ask_split(const Index& e, const Size& k);
   /// Calls build until it asks for no finer loop; rewrites index and variables.
   void refine(Indices&, std::vector<Atom>& space, std::vector<Atom>& reduced, const std::function<void()>& build);
 
@@ -109,13 +110,13 @@ class Lowering {
   std::map<ir::ValueId, View> views_;
   std::map<ir::ValueId, Definition> definitions_;
   std::optional<Split> split_;
-  int64_t volume_ = 0;  // points of the step being built
+  Size volume_ = 0;     // points of the step being built
   bool packs_ = false;  // and it copies its operands anyway
   int host_slots_ = 0, last_host_ = -1;
 };
 
 /// Sizes with one copy of what strides of 0 repeat.
-std::vector<int64_t> without_repeats(const ir::Type&);
+Dims without_repeats(const ir::Type&);
 
 /// A rule turns one node into definitions or steps; false leaves it to the host, with refusal set.
 using Rule = bool (*)(Lowering&, const ir::Node&);
@@ -132,10 +133,10 @@ void add_shape_rules(Rules&);
 
 // ---- Arguments ----
 ir::ValueId tensor(const ir::Node&, std::string_view arg);
-int64_t integer(const ir::Node&, std::string_view arg);
+Size integer(const ir::Node&, std::string_view arg);
 double number(const ir::Node&, std::string_view arg);
 bool flag(const ir::Node&, std::string_view arg);
-std::vector<int64_t> integers(const ir::Node&, std::string_view arg);  // empty for None
+Dims integers(const ir::Node&, std::string_view arg);  // empty for None
 ir::ValueId result(const ir::Node&);
 
 }  // namespace precast::loops

@@ -8,10 +8,10 @@
 
 namespace precast::loops {
 
-std::vector<int64_t> without_repeats(const ir::Type& t) {
-  std::vector<int64_t> sizes = t.sizes;
+Dims without_repeats(const ir::Type& t) {
+  Dims sizes = t.sizes;
   for (size_t d = 0; d < sizes.size(); ++d)
-    if (t.strides[d] == 0) sizes[d] = std::min<int64_t>(sizes[d], 1);
+    if (t.strides[d] == 0) sizes[d] = ir::min(sizes[d], 1);
   return sizes;
 }
 
@@ -42,6 +42,7 @@ void Lowering::host(const ir::Node& n, std::string why) {
   step.host_op = static_cast<int>(host_ops.size());
   emit::HostOp host_op{n.op, std::move(why), {}};
   ir::Graph& g = host_op.graph;
+  g.symbols = graph.symbols;
   ir::Node copy = n;
   std::map<ir::ValueId, ir::ValueId> inner;
   const auto import = [&](ir::ValueId& v) {
@@ -104,7 +105,7 @@ ir::Type as_bits(ir::Type t) {
       break;
     case c128:
       t.dtype = i64;
-      for (int64_t& s : t.strides) s *= 2;
+      for (Size& s : t.strides) s *= 2;
       t.sizes.push_back(2), t.strides.push_back(1);
       break;
     default:
@@ -162,7 +163,7 @@ void Lowering::join_in_place() {
     if (e.kind != Expr::Kind::load || e.dtype != s.dtype || e.at.terms != s.at.terms || e.at.constant != 0) continue;
     Buffer& from = program_.buffers[static_cast<size_t>(e.buffer)];
     const Buffer& to = program_.buffers[static_cast<size_t>(s.buffer)];
-    const int64_t bytes = volume(s.space, exprs()) * ir::itemsize(s.dtype);
+    const Size bytes = volume(s.space, exprs()) * ir::itemsize(s.dtype);
     if (from.place != Buffer::Place::arena || from.alias_of >= 0 || from.bytes != bytes || to.alias_of >= 0) continue;
     s.kind = Step::Kind::alias;
     from.alias_of = s.buffer, from.alias_offset = s.at.constant * ir::itemsize(s.dtype), from.is_part = true;
@@ -172,7 +173,7 @@ void Lowering::join_in_place() {
 BufferId Lowering::copy(ir::ValueId v) {
   const HostOperand source = operand(v);
   const ir::Type bits = as_bits(type(v));
-  const int64_t offset = source.offset_bytes / ir::itemsize(bits.dtype);
+  const Size offset = *ir::divide(source.offset_bytes, ir::itemsize(bits.dtype));
   const BufferId made = new_buffer(type(v));
   map(made, "copy", without_repeats(bits), bits.strides, 0, bits.dtype, [&](const Indices& index) {
     return exprs().load(source.buffer, bits.dtype, linearize(index, bits.strides) + Index(offset));

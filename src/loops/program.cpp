@@ -18,8 +18,8 @@ std::vector<ExprId> loads(const Step& s, Exprs& exprs) {
   return found;
 }
 
-int64_t volume(const std::vector<Atom>& vars, const Exprs& exprs) {
-  int64_t n = 1;
+Size volume(const std::vector<Atom>& vars, const Exprs& exprs) {
+  Size n = 1;
   for (const Atom v : vars) n *= exprs.extent(v);
   return n;
 }

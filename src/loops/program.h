@@ -12,13 +12,14 @@ namespace precast::loops {
 
 struct Buffer {
   enum class Place { arena, prepared, input, output, host, local } place = Place::arena;
-  ir::Type type;       // layout in memory
-  int slot = -1;       // input, output, host: which
-  int64_t offset = 0;  // arena, prepared
-  int64_t bytes = 0;
-  BufferId alias_of = -1;    // stands in the memory of this one: its later version, or what it is a part of
-  int64_t alias_offset = 0;  // bytes
-  bool is_part = false;      // of what was joined: nobody else writes there
+  ir::Type type;        // layout in memory
+  int slot = -1;        // input, output, host: which
+  int64_t offset = 0;   // arena, prepared
+  int arena_slot = -1;  // or the slot of the arena (plan.h)
+  ir::Size bytes = 0;
+  BufferId alias_of = -1;     // stands in the memory of this one: its later version, or what it is a part of
+  ir::Size alias_offset = 0;  // bytes
+  bool is_part = false;       // of what was joined: nobody else writes there
 };
 
 enum class Reduction { none, sum, prod, amax, amin, argmax, argmin, any, all };
@@ -26,7 +27,7 @@ enum class Reduction { none, sum, prod, amax, amin, argmax, argmin, any, all };
 /// A tensor the host reads in place.
 struct HostOperand {
   BufferId buffer = -1;
-  int64_t offset_bytes = 0;
+  Size offset_bytes = 0;
 };
 
 /// An algorithm of the preamble on whole tensors, too large for an expression: attention, a recurrent layer. It sees a
@@ -34,15 +35,15 @@ struct HostOperand {
 struct Routine {
   std::string function;  // in emit/preamble/
   ir::Dtype dtype = ir::Dtype::f32;
-  std::vector<std::pair<std::string, int64_t>> sizes;
+  std::vector<std::pair<std::string, Size>> sizes;
   std::vector<std::pair<std::string, double>> reals;
-  std::vector<std::pair<std::string, std::vector<int64_t>>> lists;
+  std::vector<std::pair<std::string, Dims>> lists;
   struct Pointer {
     std::string name;
     ir::Dtype dtype;
   };
   std::vector<Pointer> reads, writes;  // as the step's operands and results
-  int64_t workspace_bytes = 0;         // on the widest ISA
+  Size workspace_bytes = 0;            // on the widest ISA
   double flops = 0;
 };
 
@@ -83,6 +84,7 @@ struct Step {
 };
 
 struct Program {
+  std::vector<ir::Symbol> symbols;
   Exprs exprs;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;        // a valid order
@@ -94,6 +96,6 @@ std::vector<ExprId> roots(const Step&, Exprs&);
 /// Distinct loads below the step's expressions, those inside indices included.
 std::vector<ExprId> loads(const Step&, Exprs&);
 void substitute(Step&, Exprs&, const Exprs::Variables&);
-int64_t volume(const std::vector<Atom>&, const Exprs&);
+Size volume(const std::vector<Atom>&, const Exprs&);
 
 }  // namespace precast::loops

@@ -42,7 +42,7 @@ struct Attention {
   }
 
   void read(const char* name, ir::ValueId v) {
-    std::vector<int64_t> strides = l.type(v).strides;
+    Dims strides = l.type(v).strides;
     reads.push_back(strides.size() < 4 ? l.operand(v) : l.rows(v, strides));
     note(name, strides);
     r.reads.push_back({name, l.type(v).dtype});
@@ -71,7 +71,7 @@ struct Attention {
   }
 
  private:
-  void note(const std::string& name, const std::vector<int64_t>& strides) {
+  void note(const std::string& name, const Dims& strides) {
     r.sizes.emplace_back(name + "_b", strides[0]);
     r.sizes.emplace_back(name + "_h", strides[1]);
     r.sizes.emplace_back(name + "_t", strides[2]);
@@ -80,13 +80,13 @@ struct Attention {
   bool add_mask(ir::ValueId v) {
     const ir::Type& t = l.type(v);
     if (t.dtype != r.dtype || (t.dim() != 2 && t.dim() != 4)) return !l.refuse("a mask of another dtype or rank");
-    std::vector<int64_t> strides;
+    Dims strides;
     reads.push_back(l.rows(v, strides));
     r.reads.push_back({"mask", t.dtype});
     const char* names[] = {"m_b", "m_h", "m_q", "m_k"};
     for (size_t d = 0; d < 4; ++d) {
       const size_t missing = 4 - t.sizes.size();
-      r.sizes.emplace_back(names[d], d < missing || t.sizes[d - missing] == 1 ? 0 : strides[d - missing]);
+      r.sizes.emplace_back(names[d], d < missing || t.sizes[d - missing] == 1 ? Size(0) : strides[d - missing]);
     }
     return false;
   }

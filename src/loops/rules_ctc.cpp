@@ -16,10 +16,10 @@ bool start(Lowering& l, const ir::Node& n, int64_t states, Routine& r, std::vect
   if (x.dim() != 3 || x.numel() == 0 || (x.dtype != Dtype::f32 && x.dtype != Dtype::f64))
     return l.refuse("no [steps, batch, classes] of f32 or f64");
   if (labels.dtype != Dtype::i64 && labels.dtype != Dtype::i32) return l.refuse("labels of another dtype");
-  const std::vector<int64_t> inputs = integers(n, "input_lengths"), lengths = integers(n, "target_lengths");
+  const Dims inputs = integers(n, "input_lengths"), lengths = integers(n, "target_lengths");
   const auto batch = static_cast<size_t>(x.sizes[1]);
   if (inputs.size() != batch || lengths.size() != batch) return l.refuse("lengths of another batch");
-  std::vector<int64_t> offsets(batch, 0);
+  Dims offsets(batch, 0);
   if (labels.dim() == 2)
     for (size_t b = 0; b < batch; ++b) offsets[b] = static_cast<int64_t>(b) * labels.sizes[1];
   else

@@ -73,9 +73,9 @@ bool embedding(Lowering& l, const ir::Node& n) {
 /// self[indices]: which dims are indexed, the shape the index tensors broadcast to, and where it stands in the result.
 struct AdvancedIndex {
   std::vector<ir::ValueId> indices;  // one per dim of self; kNoValue: the whole dim
-  std::vector<int64_t> shape;        // of the index part
+  Dims shape;                        // of the index part
   size_t first = 0;                  // its first dim in the result
-  std::vector<int64_t> result_sizes;
+  Dims result_sizes;
 };
 
 std::optional<AdvancedIndex> advanced(Lowering& l, const ir::Node& n, const ir::Type& self) {
@@ -91,10 +91,10 @@ std::optional<AdvancedIndex> advanced(Lowering& l, const ir::Node& n, const ir::
     if (self.sizes[d] == 0) return l.refuse("index into an empty dimension"), std::nullopt;
     a.indices[d] = v;
     indexed.push_back(d);
-    const std::vector<int64_t>& sizes = l.type(v).sizes;
+    const Dims& sizes = l.type(v).sizes;
     if (sizes.size() > a.shape.size()) a.shape.insert(a.shape.begin(), sizes.size() - a.shape.size(), 1);
     for (size_t i = 0; i < sizes.size(); ++i) {
-      int64_t& s = a.shape[a.shape.size() - sizes.size() + i];
+      Size& s = a.shape[a.shape.size() - sizes.size() + i];
       if (s == 1) s = sizes[i];
     }
   }
@@ -135,8 +135,7 @@ bool index_tensor(Lowering& l, const ir::Node& n) {
 
 /// The result starts as a copy of `self`; then `sizes` elements are written in order.
 using WriteAt = std::function<void(Step&, const Indices&)>;
-void write(Lowering& l, const ir::Node& n, ir::ValueId self, Reduction how, const std::vector<int64_t>& sizes,
-           const WriteAt& prepare) {
+void write(Lowering& l, const ir::Node& n, ir::ValueId self, Reduction how, const Dims& sizes, const WriteAt& prepare) {
   const ir::ValueId out = result(n);
   const ir::Type type = l.type(out);
   const BufferId b = l.make_buffer(out);

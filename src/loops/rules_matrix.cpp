@@ -48,7 +48,7 @@ bool contract(Lowering& l, const ir::Node& n, Contraction c) {
   std::string letters = c.dims;
   for (const char d : c.left_dims)
     if (!has(c.dims, d)) letters += d;
-  std::vector<int64_t> extents, order;
+  Dims extents, order;
   std::vector<bool> reduced;
   for (const char d : letters) {
     extents.push_back(sizes[d]);

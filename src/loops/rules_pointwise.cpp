@@ -151,6 +151,16 @@ std::optional<ExprId> on_bools(Exprs& ex, std::string_view f, const std::vector<
   return std::nullopt;
 }
 
+/// A number argument as an element of this dtype. `exact`: not rounded to f16 or bf16 first, as ATen does with factors.
+ExprId number_element(Exprs& ex, Dtype dtype, const ir::Node& n, std::string_view arg, bool exact) {
+  if (const auto size = ir::as_size(*n.find(arg)); size && size->is_symbolic()) {
+    const bool half = dtype == Dtype::f16 || dtype == Dtype::bf16;
+    return ex.cast(half && exact ? Dtype::f32 : dtype, ex.index(Index(*size)));
+  }
+  if (!ir::is_float(dtype)) return ex.constant(dtype, int64_t{integer(n, arg)});
+  return exact ? ex.operand_number(dtype, number(n, arg)) : ex.constant(dtype, number(n, arg));
+}
+
 bool pointwise(Lowering& l, const ir::Node& n) {
   const Row& r = *row(n.op);
   const ir::ValueId out = result(n);
@@ -191,12 +201,8 @@ bool pointwise(Lowering& l, const ir::Node& n) {
       if (!name) continue;
       if (const ir::ValueId v = tensor(n, name); v != ir::kNoValue) {
         x.push_back(l.broadcast(v, index));
-      } else if (!ir::is_float(dtype)) {
-        x.push_back(ex.constant(dtype, integer(n, name)));
-      } else if (function == "mul" || function == "div") {
-        x.push_back(ex.operand_number(dtype, number(n, name)));
       } else {
-        x.push_back(ex.constant(dtype, number(n, name)));
+        x.push_back(number_element(ex, dtype, n, name, function == "mul" || function == "div"));
       }
     }
     if (function == "clone") return x[0];
@@ -241,7 +247,8 @@ bool div_mode(Lowering& l, const ir::Node& n) {
     const ExprId dividend = l.broadcast(tensor(n, "self"), index);
     if (const ir::ValueId other = tensor(n, "other"); other != ir::kNoValue)
       return ex.call(function, dtype, {dividend, l.broadcast(other, index)});
-    if (!ir::is_float(dtype)) return ex.call(function, dtype, {dividend, ex.constant(dtype, integer(n, "other"))});
+    if (!ir::is_float(dtype))
+      return ex.call(function, dtype, {dividend, ex.constant(dtype, int64_t{integer(n, "other")})});
     // By a number, ATen stays in f32 until the end.
     const Dtype wide = dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
     return ex.cast(dtype, ex.call(function, wide, {ex.cast(wide, dividend), ex.constant(wide, number(n, "other"))}));
@@ -269,15 +276,12 @@ bool where(Lowering& l, const ir::Node& n) {
   return true;
 }
 
-ExprId attribute(Exprs& ex, Dtype dtype, const ir::Node& n, std::string_view arg) {
-  return ir::is_float(dtype) ? ex.constant(dtype, number(n, arg)) : ex.constant(dtype, integer(n, arg));
-}
-
 bool constant(Lowering& l, const ir::Node& n, const char* arg) {
   if (std::holds_alternative<std::complex<double>>(*n.find(arg))) return l.refuse("complex number");
   const ir::ValueId out = result(n);
-  l.define(out, short_name(n.op),
-           [&l, &n, arg, dtype = l.type(out).dtype](const Indices&) { return attribute(l.exprs(), dtype, n, arg); });
+  l.define(out, short_name(n.op), [&l, &n, arg, dtype = l.type(out).dtype](const Indices&) {
+    return number_element(l.exprs(), dtype, n, arg, false);
+  });
   return true;
 }
 

@@ -43,7 +43,7 @@ void product(Lowering& l, Dtype dtype, const Matrix& a, const Matrix& b, BufferI
 /// All dims but the last as rows, copied where they are not evenly spaced.
 Matrix rows_of(Lowering& l, ir::ValueId v) {
   const ir::Type t = l.type(v);
-  std::vector<int64_t> strides;
+  Dims strides;
   Matrix m{{}, 1, t.sizes.back()};
   bool even = true;
   for (size_t d = 0; d + 1 < t.sizes.size(); ++d) m.rows *= t.sizes[d];
@@ -55,7 +55,7 @@ Matrix rows_of(Lowering& l, ir::ValueId v) {
     strides = ir::contiguous_strides(t.sizes);
     m.at = l.dense(v);
   }
-  m.row_stride = t.sizes.size() > 1 ? strides[strides.size() - 2] : m.columns;
+  m.row_stride = t.sizes.size() > 1 ? strides[strides.size() - 2] : Size(m.columns);
   return m;
 }
 

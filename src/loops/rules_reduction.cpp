@@ -30,7 +30,7 @@ Reduction kind_of(std::string_view op) {
 bool is_arg(Reduction r) { return r == Reduction::argmax || r == Reduction::argmin; }
 
 /// Which dims go: an empty list means all.
-std::vector<bool> reduced_dims(const std::vector<int64_t>& dims, int64_t rank) {
+std::vector<bool> reduced_dims(const Dims& dims, int64_t rank) {
   std::vector<bool> reduced(static_cast<size_t>(rank), dims.empty());
   for (const int64_t d : dims)
     if (rank > 0) reduced[static_cast<size_t>(d < 0 ? d + rank : d)] = true;
@@ -42,12 +42,12 @@ std::vector<bool> reduced_dims(const std::vector<int64_t>& dims, int64_t rank) {
 struct Job {
   std::string what;
   Reduction kind;
-  std::vector<int64_t> sizes, strides;
+  Dims sizes, strides;
   std::vector<bool> reduced;
   bool keepdim;
   BufferId out;
   Dtype dtype;
-  std::vector<int64_t> out_strides;
+  Dims out_strides;
   Element body;
 };
 
@@ -78,45 +78,41 @@ void add(Lowering& l, const Job& job) {
   }
 }
 
-int64_t total(const std::vector<int64_t>& sizes) {
-  int64_t n = 1;
-  for (const int64_t s : sizes) n *= s;
-  return n;
-}
-
 /// Reduced dims, outermost first.
 std::vector<size_t> outermost(const Job& job) {
   std::vector<size_t> dims;
   for (size_t d = 0; d < job.sizes.size(); ++d)
-    if (job.reduced[d] && job.sizes[d] > 1) dims.push_back(d);
-  std::stable_sort(dims.begin(), dims.end(), [&](size_t a, size_t b) { return job.strides[a] > job.strides[b]; });
+    if (job.reduced[d] && job.sizes[d] != 0 && job.sizes[d] != 1) dims.push_back(d);
+  std::stable_sort(dims.begin(), dims.end(),
+                   [&](size_t a, size_t b) { return ir::roughly_less(job.strides[b], job.strides[a]); });
   return dims;
 }
 
 /// The results lie side by side in the operand: the reduction runs down columns.
 bool runs_down(const Job& job) {
-  int64_t kept = 0, reduced = 0;  // nearest neighbours
+  Size kept = 0, reduced = 0;  // nearest neighbours
   for (size_t d = 0; d < job.sizes.size(); ++d) {
     if (job.sizes[d] == 1) continue;
-    int64_t& nearest = job.reduced[d] ? reduced : kept;
-    if (nearest == 0 || job.strides[d] < nearest) nearest = job.strides[d];
+    Size& nearest = job.reduced[d] ? reduced : kept;
+    if (nearest == 0 || ir::roughly_less(job.strides[d], nearest)) nearest = job.strides[d];
   }
-  return kept != 0 && kept < reduced;
+  return kept != 0 && ir::roughly_less(kept, reduced);
 }
 
 /// How many pieces to cut each reduced dim in, so that threads share a long reduction, and each piece of it stays in
-/// the cache while all its columns are summed.
-std::vector<int64_t> pieces(const Job& job) {
-  std::vector<int64_t> cut(job.sizes.size(), 1);
+/// the cache while all its columns are summed. Only what is known to divide is cut.
+Dims pieces(const Job& job) {
+  Dims cut(job.sizes.size(), 1);
   const std::vector<size_t> dims = outermost(job);
   int64_t terms = 1;
-  for (const size_t d : dims) terms *= job.sizes[d];
-  const int64_t all = total(job.sizes), results = all / std::max<int64_t>(terms, 1);
+  for (const size_t d : dims) terms *= job.sizes[d].hint();
+  const int64_t all = ir::product(job.sizes).hint(), results = std::max<int64_t>(all / std::max<int64_t>(terms, 1), 1);
   if (is_arg(job.kind) || all < 65536 || dims.empty()) return cut;
-  const auto largest = [&](size_t d, int64_t most) {  // divisor
-    for (int64_t p = std::min(most, job.sizes[d]); p > 1; --p)
+  const auto largest = [&](size_t d, int64_t most) -> int64_t {  // divisor
+    if (job.sizes[d].is_symbolic()) return 1;
+    for (int64_t p = std::min<int64_t>(most, job.sizes[d]); p > 1; --p)
       if (job.sizes[d] % p == 0) return p;
-    return int64_t{1};
+    return 1;
   };
   if (!runs_down(job)) {
     if (results < 32)
@@ -126,26 +122,26 @@ std::vector<int64_t> pieces(const Job& job) {
   const int64_t rows = std::max<int64_t>(16384 / std::max<int64_t>(results, 1), 32);  // of a piece
   for (const size_t d : dims) {
     cut[d] = largest(d, terms / rows);
-    terms /= cut[d];
-    if (cut[d] < job.sizes[d]) break;
+    terms /= int64_t{cut[d]};
+    if (cut[d] != job.sizes[d]) break;
   }
   return cut;
 }
 
 /// First each piece, not rounded to f16 or bf16; then the pieces.
-void add_in_pieces(Lowering& l, const Job& job, const std::vector<int64_t>& cut) {
+void add_in_pieces(Lowering& l, const Job& job, const Dims& cut) {
   const Dtype wide = job.dtype == Dtype::f16 || job.dtype == Dtype::bf16 ? Dtype::f32 : job.dtype;
   Job first{job.what, job.kind, {}, {}, {}, false, -1, wide, {}, {}}, second = job;
   second.sizes.clear(), second.strides.clear(), second.reduced.clear(), second.out_strides.clear();
   second.keepdim = false;
-  std::vector<int64_t> source;  // stride in the operand, of each dim of the partial results
-  const auto add_first = [&](int64_t size, int64_t stride, bool reduced) {
+  Dims source;  // stride in the operand, of each dim of the partial results
+  const auto add_first = [&](const Size& size, const Size& stride, bool reduced) {
     first.sizes.push_back(size), first.strides.push_back(stride), first.reduced.push_back(reduced);
   };
   for (size_t d = 0, out = 0; d < job.sizes.size(); ++d) {
-    const int64_t inside = job.sizes[d] / cut[d];
+    const Size inside = *ir::divide(job.sizes[d], cut[d]);
     if (!job.reduced[d] || cut[d] > 1) {
-      add_first(job.reduced[d] ? cut[d] : job.sizes[d], job.strides[d] * (job.reduced[d] ? inside : 1), false);
+      add_first(job.reduced[d] ? cut[d] : job.sizes[d], job.strides[d] * (job.reduced[d] ? inside : Size(1)), false);
       second.sizes.push_back(first.sizes.back());
       second.reduced.push_back(job.reduced[d]);
       source.push_back(first.strides.back());
@@ -158,8 +154,9 @@ void add_in_pieces(Lowering& l, const Job& job, const std::vector<int64_t>& cut)
   ir::Type partial{.dtype = wide, .sizes = second.sizes, .strides = source};
   std::vector<size_t> order(source.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return source[a] > source[b]; });
-  for (int64_t next = 1; !order.empty(); order.pop_back())
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return ir::roughly_less(source[b], source[a]); });
+  for (Size next = 1; !order.empty(); order.pop_back())
     partial.strides[order.back()] = next, next *= partial.sizes[order.back()];
   second.strides = partial.strides;
   first.out = l.new_buffer(partial), first.out_strides = partial.strides;
@@ -168,7 +165,7 @@ void add_in_pieces(Lowering& l, const Job& job, const std::vector<int64_t>& cut)
     for (size_t d = 0, i = 0; d < job.sizes.size(); ++d) {
       Index at;
       if (!job.reduced[d] || cut[d] > 1) at = index[i++];
-      if (job.reduced[d]) at = at * (job.sizes[d] / cut[d]) + index[i++];
+      if (job.reduced[d]) at = at * *ir::divide(job.sizes[d], cut[d]) + index[i++];
       whole.push_back(at);
     }
     return l.exprs().cast(wide, job.body(whole));
@@ -209,8 +206,8 @@ bool reduce(Lowering& l, const ir::Node& n) {
     return is_arg(kind) && in.dtype == Dtype::b8 ? l.exprs().cast(Dtype::i32, e) : e;
   };
 
-  const std::vector<int64_t> cut = pieces(job);
-  if (total(cut) > 1) {
+  const Dims cut = pieces(job);
+  if (ir::product(cut) > 1) {
     add_in_pieces(l, job, cut);
   } else {
     add(l, job);
@@ -222,7 +219,7 @@ bool scan(Lowering& l, const ir::Node& n) {
   const ir::ValueId self = tensor(n, "self"), out = result(n);
   const ir::Type type = l.type(out);
   const int64_t rank = type.dim();
-  int64_t dim = integer(n, "dim");
+  const int64_t dim = integer(n, "dim");
   if (type.dtype == Dtype::b8) return l.refuse("arithmetic on bool");
   const BufferId b = l.make_buffer(out);
   Step s;

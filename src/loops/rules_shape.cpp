@@ -27,13 +27,15 @@ bool scatter_window(Lowering& l, const ir::Node& n) {
 }
 
 /// Fills the box [low, high) of the buffer of `type`.
-void fill_box(Lowering& l, BufferId b, const char* what, const ir::Type& type, const std::vector<int64_t>& low,
-              const std::vector<int64_t>& high, const Element& f) {
-  std::vector<int64_t> sizes;
-  int64_t offset = 0;
+void fill_box(Lowering& l, BufferId b, const char* what, const ir::Type& type, const Dims& low, const Dims& high,
+              const Element& f) {
+  Dims sizes;
+  Size offset = 0;
   for (size_t d = 0; d < low.size(); ++d) {
-    if (high[d] <= low[d]) return;
-    sizes.push_back(high[d] - low[d]);
+    const Size size = high[d] - low[d];
+    if (size.upper() <= 0) return;
+    if (size.lower() < 0) throw ir::Undecided{ir::to_string(size) + " < 0"};
+    sizes.push_back(size);
     offset += low[d] * type.strides[d];
   }
   if (const int i = l.map(b, what, sizes, type.strides, offset, type.dtype, f); i >= 0) l.step(i).part = true;
@@ -47,11 +49,11 @@ bool cat(Lowering& l, const ir::Node& n) {
   for (const ir::Ref& r : tensors)
     if (l.type(r.id).dtype != type.dtype) return l.refuse("operands of different dtypes");
   const BufferId b = l.make_buffer(out);
-  int64_t start = 0;
+  Size start = 0;
   for (const ir::Ref& r : tensors) {
     const ir::Type& t = l.type(r.id);
     if (t.dim() == 1 && t.numel() == 0 && type.dim() != 1) continue;  // ATen skips these
-    std::vector<int64_t> low(type.sizes.size(), 0), high = type.sizes;
+    Dims low(type.sizes.size(), 0), high = type.sizes;
     low[dim] = start, high[dim] = start += t.sizes[dim];
     fill_box(l, b, "cat", type, low, high, [&](const Indices& i) { return l.element(r.id, i); });
   }
@@ -68,12 +70,12 @@ bool pad(Lowering& l, const ir::Node& n) {
                                                 : l.exprs().constant(type.dtype, integer(n, "value"));
   // The operand's box in the result; a negative amount crops.
   const size_t rank = type.sizes.size();
-  std::vector<int64_t> low(rank, 0), high = type.sizes, shift(rank, 0);
+  Dims low(rank, 0), high = type.sizes, shift(rank, 0);
   for (size_t k = 0; 2 * k < amounts.size(); ++k) {
     const size_t d = rank - 1 - k;
     shift[d] = amounts[2 * k];
-    low[d] = std::max<int64_t>(shift[d], 0);
-    high[d] = std::min(type.sizes[d], shift[d] + from.sizes[d]);
+    low[d] = ir::max(shift[d], 0);
+    high[d] = ir::min(type.sizes[d], shift[d] + from.sizes[d]);
   }
   const BufferId b = l.make_buffer(out);
   fill_box(l, b, "pad", type, low, high, [&](const Indices& i) {
@@ -82,11 +84,11 @@ bool pad(Lowering& l, const ir::Node& n) {
     return l.element(self, source);
   });
   // The border, dim by dim: slabs that do not meet.
-  std::vector<int64_t> outer_low(rank, 0), outer_high = type.sizes;
+  Dims outer_low(rank, 0), outer_high = type.sizes;
   for (size_t d = 0; d < rank; ++d) {
-    const int64_t inner_low = std::min(low[d], type.sizes[d]), inner_high = std::max(high[d], inner_low);
-    for (const auto& [from_d, to_d] : {std::pair{int64_t{0}, inner_low}, std::pair{inner_high, type.sizes[d]}}) {
-      std::vector<int64_t> a = outer_low, z = outer_high;
+    const Size inner_low = ir::min(low[d], type.sizes[d]), inner_high = ir::max(high[d], inner_low);
+    for (const auto& [from_d, to_d] : {std::pair{Size(0), inner_low}, std::pair{inner_high, type.sizes[d]}}) {
+      Dims a = outer_low, z = outer_high;
       a[d] = from_d, z[d] = to_d;
       fill_box(l, b, "pad", type, a, z, [&](const Indices&) { return value; });
     }
@@ -116,7 +118,7 @@ bool roll(Lowering& l, const ir::Node& n) {
   const auto shifts = integers(n, "shifts"), dims = integers(n, "dims");
   if (dims.size() != shifts.size()) return l.refuse("roll of the flattened tensor");
   const size_t rank = type.sizes.size();
-  std::vector<int64_t> shift(rank, 0);
+  Dims shift(rank, 0);
   for (size_t k = 0; k < dims.size(); ++k) {
     const size_t d = dim_of(dims[k], type.dim());
     if (type.sizes[d] == 0) continue;
@@ -125,13 +127,13 @@ bool roll(Lowering& l, const ir::Node& n) {
   const BufferId b = l.make_buffer(out);
   // Each rolled dim has a part that moves up and a part that wraps around.
   for (size_t corner = 0; corner < size_t{1} << rank; ++corner) {
-    std::vector<int64_t> low(rank), high(rank), move(rank);
+    Dims low(rank), high(rank), move(rank);
     bool empty = false;
     for (size_t d = 0; d < rank; ++d) {
       const bool wraps = corner >> d & 1;
-      low[d] = wraps ? 0 : shift[d];
+      low[d] = wraps ? Size(0) : shift[d];
       high[d] = wraps ? shift[d] : type.sizes[d];
-      move[d] = wraps ? type.sizes[d] - shift[d] : 0;
+      move[d] = wraps ? type.sizes[d] - shift[d] : Size(0);
       empty |= low[d] == high[d];
     }
     if (empty) continue;

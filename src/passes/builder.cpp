@@ -89,7 +89,7 @@ Val Builder::full(const Dims& sizes, Number n, Dtype d) {
               ir::contiguous(d, sizes));
 }
 
-Val Builder::arange(int64_t end, Dtype d) {
+Val Builder::arange(const Size& end, Dtype d) {
   return emit("aten::arange.start_step",
               {{"start", int64_t{0}},
                {"end", end},
@@ -101,7 +101,7 @@ Val Builder::arange(int64_t end, Dtype d) {
               ir::contiguous(d, {end}));
 }
 
-Val Builder::view(Val v, Type type, int64_t offset) {
+Val Builder::view(Val v, Type type, const Size& offset) {
   if (offset == 0 && type == v.type()) return v;
   return emit("prim::view", {{"base", ref(v)}, {"offset", offset}}, std::move(type));
 }
@@ -211,7 +211,7 @@ namespace {
 Type reduced(const Type& t, const Dims& dims, bool keepdim, Dtype result) {
   Dims sizes;
   for (int64_t d = 0; d < t.dim(); ++d) {
-    if (std::ranges::find(dims, d) == dims.end())
+    if (std::ranges::find(dims, Size(d)) == dims.end())
       sizes.push_back(t.sizes[static_cast<size_t>(d)]);
     else if (keepdim)
       sizes.push_back(1);
@@ -245,11 +245,13 @@ Val reduce_one(std::string_view op, Val x, int64_t dim, bool keepdim, Dtype resu
   return x.b->emit(aten(op), std::move(args), reduced(x.type(), {dim}, keepdim, result));
 }
 
-Val mean(Val x, const Dims& dims, bool keepdim) {
-  int64_t n = 1;
-  for (int64_t d : dims) n *= x.dim() == 0 ? 1 : x.size(d);
-  return sum(x, dims, keepdim) / Number(static_cast<double>(n));
+Number count(Val x, const Dims& dims) {
+  Size n = 1;
+  for (int64_t d : dims) n *= x.dim() == 0 ? Size(1) : x.size(d);
+  return n.is_symbolic() ? Number(n) : Number(static_cast<double>(n));
 }
+
+Val mean(Val x, const Dims& dims, bool keepdim) { return sum(x, dims, keepdim) / count(x, dims); }
 
 // ---- matrix products
 

@@ -25,9 +25,9 @@ struct Val {
   const ir::Type& type() const;
   ir::Dtype dtype() const { return type().dtype; }
   const Dims& sizes() const { return type().sizes; }
-  int64_t size(int64_t d) const { return type().sizes[static_cast<size_t>(d)]; }
+  const Size& size(int64_t d) const { return type().sizes[static_cast<size_t>(d)]; }
   int64_t dim() const { return type().dim(); }
-  int64_t numel() const { return type().numel(); }
+  Size numel() const { return type().numel(); }
 };
 
 /// Which result of which recorded node a value is.
@@ -60,10 +60,10 @@ class Builder {
   // Creation.
   Val full(const Dims& sizes, Number, ir::Dtype);
   Val number(Number n, ir::Dtype d) { return full({}, n, d); }
-  Val arange(int64_t end, ir::Dtype = ir::Dtype::i64);
+  Val arange(const Size& end, ir::Dtype = ir::Dtype::i64);
 
   // Windows on bytes that exist: no copy.
-  Val view(Val, ir::Type, int64_t offset_bytes = 0);
+  Val view(Val, ir::Type, const Size& offset_bytes = 0);
 
  private:
   const ir::Graph& graph_;
@@ -126,7 +126,8 @@ Val sum(Val, const Dims& dims, bool keepdim);
 Val reduce(std::string_view op, Val, const Dims& dims, bool keepdim, ir::Dtype result);  // amax amin any.dims all.dims
 Val reduce_one(std::string_view op, Val, int64_t dim, bool keepdim, ir::Dtype result);   // prod.dim_int argmax argmin
 Val mean(Val, const Dims& dims, bool keepdim);
-Val cumsum(Val, int64_t dim);  // of i64
+Number count(Val, const Dims& dims);  // elements of these dims
+Val cumsum(Val, int64_t dim);         // of i64
 Dims all_dims(Val);
 
 // Matrix products: [n,k]x[k,m], [b,n,k]x[b,k,m].
@@ -145,10 +146,10 @@ Val permute(Val, const Dims& dims);
 Val transpose(Val, int64_t d0, int64_t d1);
 Val unsqueeze(Val, int64_t d);
 Val squeeze(Val, int64_t d);
-Val select(Val, int64_t d, int64_t index);
-Val slice(Val, int64_t d, int64_t start, int64_t length, int64_t step = 1);
+Val select(Val, int64_t d, const Size& index);
+Val slice(Val, int64_t d, const Size& start, const Size& length, int64_t step = 1);
 /// base with the window (in elements of base's dtype) overwritten; src has the window's sizes and base's dtype.
-Val scatter_window(Val base, Val src, int64_t offset_bytes, const Dims& strides);
+Val scatter_window(Val base, Val src, const Size& offset_bytes, const Dims& strides);
 Val contiguous(Val);
 /// A contiguous copy, because what comes next reads it in that order: no pass gives it another layout.
 Val in_order(Val);
@@ -159,7 +160,7 @@ Val cat(const std::vector<Val>&, int64_t d);
 
 Val flip(Val, int64_t d);
 /// More elements of this value before and after, along d; fewer where negative.
-Val pad(Val, int64_t d, int64_t before, int64_t after, Number value);
+Val pad(Val, int64_t d, const Size& before, const Size& after, Number value);
 /// `passed`, once `condition` (0-dim) holds; a run fails with the message if not.
 Val require(Val condition, const std::string& message, Val passed);
 

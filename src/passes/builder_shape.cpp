@@ -12,7 +12,7 @@ using ir::Type;
 namespace {
 
 Ref ref(Val v) { return {v.id}; }
-int64_t bytes(Val v, int64_t elements) { return elements * ir::itemsize(v.dtype()); }
+Size bytes(Val v, const Size& elements) { return elements * ir::itemsize(v.dtype()); }
 
 }  // namespace
 
@@ -66,7 +66,7 @@ Val transpose(Val x, int64_t d0, int64_t d1) {
 
 Val unsqueeze(Val x, int64_t d) {
   Type t = x.type();
-  int64_t stride = d < x.dim() ? t.sizes[static_cast<size_t>(d)] * t.strides[static_cast<size_t>(d)] : 1;
+  Size stride = d < x.dim() ? t.sizes[static_cast<size_t>(d)] * t.strides[static_cast<size_t>(d)] : Size(1);
   t.sizes.insert(t.sizes.begin() + d, 1);
   t.strides.insert(t.strides.begin() + d, stride);
   return x.b->view(x, std::move(t));
@@ -74,24 +74,24 @@ Val unsqueeze(Val x, int64_t d) {
 
 Val squeeze(Val x, int64_t d) { return select(x, d, 0); }
 
-Val select(Val x, int64_t d, int64_t index) {
+Val select(Val x, int64_t d, const Size& index) {
   Type t = x.type();
-  int64_t offset = index * t.strides[static_cast<size_t>(d)];
+  Size offset = index * t.strides[static_cast<size_t>(d)];
   t.sizes.erase(t.sizes.begin() + d);
   t.strides.erase(t.strides.begin() + d);
   return x.b->view(x, std::move(t), bytes(x, offset));
 }
 
-Val slice(Val x, int64_t d, int64_t start, int64_t length, int64_t step) {
+Val slice(Val x, int64_t d, const Size& start, const Size& length, int64_t step) {
   Type t = x.type();
-  int64_t& stride = t.strides[static_cast<size_t>(d)];
-  int64_t offset = length ? start * stride : 0;
+  Size& stride = t.strides[static_cast<size_t>(d)];
+  Size offset = length != 0 ? start * stride : Size(0);
   stride *= step;
   t.sizes[static_cast<size_t>(d)] = length;
   return x.b->view(x, std::move(t), bytes(x, offset));
 }
 
-Val scatter_window(Val base, Val src, int64_t offset, const Dims& strides) {
+Val scatter_window(Val base, Val src, const Size& offset, const Dims& strides) {
   PRECAST_CHECK(src.dtype() == base.dtype(), "a window takes its base's dtype");
   return base.b->emit(
       "prim::scatter",
@@ -109,9 +109,9 @@ Val in_order(Val x) {
 Val pad(Val x, const Dims& amounts, Number value) {
   Dims sizes = x.sizes();
   for (size_t i = 0; i < amounts.size() / 2; ++i) {
-    int64_t& s = sizes.at(sizes.size() - 1 - i);
+    Size& s = sizes.at(sizes.size() - 1 - i);
     s += amounts[2 * i] + amounts[2 * i + 1];
-    if (s < 0) decline("a negative size");
+    if (!ir::always_at_least(s, 0)) decline("a size that may be negative");
   }
   return x.b->emit("aten::constant_pad_nd", {{"self", ref(x)}, {"pad", amounts}, {"value", value.in(x.dtype())}},
                    ir::contiguous(x.dtype(), sizes));
@@ -125,7 +125,7 @@ Val flip(Val x, const Dims& dims) {
 Val cat(const std::vector<Val>& parts, int64_t d) {
   Type t = ir::contiguous(parts[0].dtype(), parts[0].sizes());
   std::vector<Ref> refs;
-  int64_t total = 0;
+  Size total = 0;
   for (Val p : parts) {
     PRECAST_CHECK(p.dtype() == t.dtype, "parts of cat have two dtypes");
     refs.push_back(ref(p));
@@ -140,7 +140,7 @@ Val flip(Val x, int64_t d) {
   return x.b->emit("aten::flip", {{"self", ref(x)}, {"dims", Dims{d}}}, ir::contiguous(x.dtype(), x.sizes()));
 }
 
-Val pad(Val x, int64_t d, int64_t before, int64_t after, Number value) {
+Val pad(Val x, int64_t d, const Size& before, const Size& after, Number value) {
   if (before == 0 && after == 0) return x;
   Dims sizes = x.sizes(), amounts(static_cast<size_t>(2 * (x.dim() - d)));
   sizes[static_cast<size_t>(d)] += before + after;

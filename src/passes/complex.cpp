@@ -18,7 +18,7 @@ Parts parts(Val v) {
   if (!ir::is_complex(t.dtype)) return {v, v.b->full(t.sizes, 0, t.dtype)};
   const bool conj = std::exchange(t.conj, false);
   t.dtype = part_of(t.dtype);
-  for (int64_t& s : t.strides) s *= 2;
+  for (Size& s : t.strides) s *= 2;
   Val re = v.b->view(v, t), im = v.b->view(v, t, ir::itemsize(t.dtype));
   return {re, conj ? neg(im) : im};
 }

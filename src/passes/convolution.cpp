@@ -98,7 +98,7 @@ Val forward_convolution(Val x, Val weight, const Dims& count, const Geometry& s)
   }
   if (s.groups == 1) return einsum(in_places + in_taps + "c,oc" + in_taps + "->" + in_places + "o", under, weight);
   Dims sizes = weight.sizes();
-  sizes[0] /= s.groups;
+  sizes[0] = sizes[0] / s.groups;
   sizes.insert(sizes.begin(), s.groups);
   return joined(einsum(in_places + in_taps + "gc,goc" + in_taps + "->" + in_places + "go",
                        grouped_view(under, s.groups), reshape(weight, sizes)));
@@ -152,7 +152,7 @@ Val phase_gradient(Val g, Val weight, const std::vector<Phase>& phases, const Bo
   }
   if (s.groups == 1) return einsum(in_places + in_taps + "o,oc" + in_taps + "->" + in_places + "c", under, weight);
   Dims sizes = weight.sizes();
-  sizes[0] /= s.groups;
+  sizes[0] = sizes[0] / s.groups;
   sizes.insert(sizes.begin(), s.groups);
   return joined(einsum(in_places + in_taps + "go,goc" + in_taps + "->" + in_places + "gc",
                        grouped_view(under, s.groups), reshape(weight, sizes)));
@@ -170,8 +170,8 @@ Val input_gradient(Val g, Val weight, const Dims& sizes, const Geometry& s) {
       const Phase p = phase_of(r, sizes[d], kernel[d], s.stride[d], s.padding[d], s.dilation[d]);
       phases[d].push_back(p);
       if (p.taps == 0 || p.places == 0) continue;
-      b.low[d] = std::max(b.low[d], -p.start);
-      b.high[d] = std::max(b.high[d], p.start + p.places - 1 + (p.taps - 1) * p.dilation + 1 - from[d]);
+      b.low[d] = std::max<int64_t>(b.low[d], -p.start);
+      b.high[d] = std::max<int64_t>(b.high[d], p.start + p.places - 1 + (p.taps - 1) * p.dilation + 1 - from[d]);
     }
   g = bordered(g, b.low, b.high, 0);
   const bool one = std::ranges::all_of(s.stride, [](int64_t x) { return x == 1; });

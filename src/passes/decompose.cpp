@@ -34,6 +34,18 @@ class Decomposer {
 
   /// Fills builder.nodes and `values`: (recorded, new) pairs. Throws Declined.
   void run() {
+    try {
+      rewrite();
+    } catch (const ir::Undecided& u) {
+      decline("dynamic size: " + u.expression);
+    }
+  }
+
+  Builder builder;
+  std::vector<std::pair<ValueId, ValueId>> values;
+
+ private:
+  void rewrite() {
     if (!node_.shared.empty()) return run_shared();
     for (const ir::Out& o : node_.outs)
       if (!std::holds_alternative<std::monostate>(o.expect)) decline("its result is a number");
@@ -54,10 +66,6 @@ class Decomposer {
       add_write(i, i >= first && i < first + count ? op_.result_at(i - first) : op_.writes_[i]);
   }
 
-  Builder builder;
-  std::vector<std::pair<ValueId, ValueId>> values;
-
- private:
   void apply(Rule rule, Op& op) {
     if (!rule) decline(has_complex() ? "complex numbers" : "no lowering rule");
     ir::for_each_operand(node_, [&](ir::Slot, ValueId id) {

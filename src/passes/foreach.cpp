@@ -36,7 +36,7 @@ constexpr Renamed kArguments[] = {
 ir::Attr entry(const ir::Attr& a, size_t i) {
   if (auto* refs = std::get_if<std::vector<Ref>>(&a)) return refs->at(i);
   if (auto* reals = std::get_if<std::vector<double>>(&a)) return reals->at(i);
-  if (auto* ints = std::get_if<Dims>(&a)) return ints->at(i);
+  if (const auto ints = ir::as_dims(a)) return ints->at(i);
   return a;
 }
 

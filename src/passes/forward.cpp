@@ -28,7 +28,7 @@ class Forward {
   const Type& type(ValueId v) const { return g_.type(v); }
   const Node* maker(ValueId v) const { return maker_[index(v)] < 0 ? nullptr : &nodes_[index(maker_[index(v)])]; }
   static ValueId ref(const Node& n, const char* arg) { return std::get<Ref>(*n.find(arg)).id; }
-  static int64_t integer(const Node& n, const char* arg) { return std::get<int64_t>(*n.find(arg)); }
+  static int64_t integer(const Node& n, const char* arg) { return *ir::as_size(*n.find(arg)); }
 
   void push(Node n) {
     for (const ValueId v : ir::defined_values(n)) maker_[index(v)] = static_cast<int>(nodes_.size());
@@ -48,7 +48,7 @@ class Forward {
   std::optional<Window> written(const Node& scatter, ValueId src) const {
     const int64_t size = ir::itemsize(type(src).dtype), offset = integer(scatter, "offset");
     if (offset % size != 0) return {};
-    return Window{offset / size, std::get<Dims>(*scatter.find("sizes")), std::get<Dims>(*scatter.find("strides"))};
+    return Window{offset / size, *ir::as_dims(*scatter.find("sizes")), *ir::as_dims(*scatter.find("strides"))};
   }
 
   void scatter(Node n) {

@@ -23,6 +23,8 @@ using Radices = std::vector<int64_t>;
 std::optional<Radices> common_radices(const Window& a, const Window& b) {
   Radices found;
   for (const Window* w : {&a, &b})
+    if (ir::is_symbolic(w->sizes) || ir::is_symbolic(w->strides)) return std::nullopt;
+  for (const Window* w : {&a, &b})
     for (size_t d = 0; d < w->sizes.size(); ++d) {
       if (w->sizes[d] == 0) return std::nullopt;
       if (w->sizes[d] > 1 && w->strides[d] > 0) found.push_back(w->strides[d]);
@@ -45,10 +47,11 @@ std::optional<Digits> digits_of(const Window& w, const Radices& radices) {
   std::vector<int> dims;  // smallest stride first
   for (size_t d = 0; d < w.sizes.size(); ++d)
     if (w.sizes[d] > 1 && w.strides[d] > 0) dims.push_back(static_cast<int>(d));
-  std::ranges::sort(dims, {}, [&](int d) { return w.strides[static_cast<size_t>(d)]; });
+  std::ranges::sort(dims, {}, [&](int d) { return int64_t{w.strides[static_cast<size_t>(d)]}; });
   for (const int d : dims) {
     int64_t count = w.sizes[static_cast<size_t>(d)], times = 1;
-    auto i = static_cast<size_t>(std::ranges::find(radices, w.strides[static_cast<size_t>(d)]) - radices.begin());
+    auto i =
+        static_cast<size_t>(std::ranges::find(radices, int64_t{w.strides[static_cast<size_t>(d)]}) - radices.begin());
     for (;; --i) {
       Digit& digit = r.all[i];
       if (digit.dim >= 0) return std::nullopt;
@@ -88,10 +91,10 @@ std::optional<Window> inside(const Window& part, const Window& whole, const Dims
   for (size_t i = radices->size(); i-- > 0;) {
     const Digit &p = inner->all[i], &q = outer->all[i];
     if (p.low < q.low || p.low + p.count > q.low + q.count) return std::nullopt;
-    const int64_t step = q.dim < 0 ? 0 : strides[static_cast<size_t>(q.dim)] * q.times;
+    const int64_t step = q.dim < 0 ? 0 : int64_t{strides[static_cast<size_t>(q.dim)]} * q.times;
     found.offset += (p.low - q.low) * step;
     if (p.dim < 0 || p.count == 1) continue;
-    int64_t& stride = found.strides[static_cast<size_t>(p.dim)];
+    Size& stride = found.strides[static_cast<size_t>(p.dim)];
     if (p.times == 1 && stride == 0)
       stride = step;
     else if (step != stride * p.times)

@@ -32,7 +32,7 @@ std::vector<size_t> fastest_first(size_t dims, Compare compare) {
 
 bool channels_last(const Type& t) {
   if (t.dim() != 4) return false;
-  int64_t expected = 1;
+  Size expected = 1;
   for (size_t d : {1, 3, 2, 0}) {
     if (t.sizes[d] == 1) continue;
     if (t.strides[d] != expected) return false;
@@ -44,8 +44,13 @@ bool channels_last(const Type& t) {
 Dims channels_last_strides(const Dims& sizes) {
   Dims strides(sizes.size());
   strides[1] = 1;
-  int64_t n = std::max<int64_t>(sizes[1], 1);
-  for (size_t d = sizes.size(); d-- > 2; n *= std::max<int64_t>(sizes[d], 1)) strides[d] = n;
+  Size n = 1;
+  const auto fill = [&](size_t d) {
+    strides[d] = n;
+    if (sizes[d] != 0) n *= sizes[d];
+  };
+  fill(1);
+  for (size_t d = sizes.size(); d-- > 2;) fill(d);
   strides[0] = n;
   return strides;
 }
@@ -58,7 +63,7 @@ std::optional<Dims> broadcast_sizes(const std::vector<const Type*>& operands) {
     if (t->sizes.size() > sizes.size()) sizes.insert(sizes.begin(), t->sizes.size() - sizes.size(), 1);
     size_t offset = sizes.size() - t->sizes.size();
     for (size_t i = 0; i < t->sizes.size(); ++i) {
-      int64_t& s = sizes[offset + i];
+      Size& s = sizes[offset + i];
       if (s == 1)
         s = t->sizes[i];
       else if (t->sizes[i] != 1 && t->sizes[i] != s)
@@ -76,7 +81,7 @@ Dims pointwise_strides(const std::vector<const Type*>& operands, const Dims& siz
     if (all([&](const Type* t) { return is_dense(*t) && t->strides == operands[0]->strides; }))
       return operands[0]->strides;
   }
-  auto stride = [&](const Type& t, size_t dim) -> int64_t {
+  auto stride = [&](const Type& t, size_t dim) -> Size {
     size_t offset = sizes.size() - t.sizes.size();
     if (dim < offset) return 0;
     if (t.sizes[dim - offset] == 1 && sizes[dim] != 1) return 0;
@@ -84,16 +89,16 @@ Dims pointwise_strides(const std::vector<const Type*>& operands, const Dims& siz
   };
   auto perm = fastest_first(sizes.size(), [&](size_t a, size_t b) {
     for (const Type* t : operands) {
-      int64_t sa = stride(*t, a), sb = stride(*t, b);
+      Size sa = stride(*t, a), sb = stride(*t, b);
       if (sa == 0 || sb == 0) continue;
-      if (sa != sb) return sa < sb ? -1 : 1;
-      if (sizes[a] > sizes[b]) return 1;
+      if (sa != sb) return ir::roughly_less(sa, sb) ? -1 : 1;
+      if (ir::roughly_less(sizes[b], sizes[a])) return 1;
     }
     return 0;
   });
   if (std::ranges::is_sorted(perm, std::greater<>())) return ir::contiguous_strides(sizes);
   Dims strides(sizes.size());
-  int64_t next = 1;
+  Size next = 1;
   for (size_t dim : perm) {
     strides[dim] = next;
     next *= sizes[dim];
@@ -104,16 +109,16 @@ Dims pointwise_strides(const std::vector<const Type*>& operands, const Dims& siz
 Dims preserved_strides(const Type& t) {
   if (is_dense(t)) return t.strides;
   auto perm = fastest_first(t.sizes.size(), [&](size_t a, size_t b) {
-    int64_t sa = t.strides[a], sb = t.strides[b];
+    Size sa = t.strides[a], sb = t.strides[b];
     if (sa == 0 || sb == 0) return 0;
-    if (sa != sb) return sa < sb ? -1 : 1;
-    return t.sizes[a] > t.sizes[b] ? 1 : 0;
+    if (sa != sb) return ir::roughly_less(sa, sb) ? -1 : 1;
+    return ir::roughly_less(t.sizes[b], t.sizes[a]) ? 1 : 0;
   });
   Dims strides(t.sizes.size());
-  int64_t next = 1;
+  Size next = 1;
   for (size_t dim : perm) {
     strides[dim] = next;
-    if (t.sizes[dim] > 1) next *= t.sizes[dim];
+    if (t.sizes[dim] != 0) next *= t.sizes[dim];
   }
   return strides;
 }
@@ -133,16 +138,17 @@ namespace {
 std::vector<size_t> by_stride(const Type& t) {
   std::vector<size_t> dims;
   for (size_t i = 0; i < t.sizes.size(); ++i)
-    if (t.sizes[i] > 1) dims.push_back(i);
-  std::ranges::sort(dims, {}, [&](size_t i) { return t.strides[i]; });
+    if (t.sizes[i] != 1) dims.push_back(i);
+  std::ranges::sort(dims, {}, [&](size_t i) { return t.strides[i].hint(); });
   return dims;
 }
 
 }  // namespace
 
 bool is_dense(const Type& t) {
-  if (t.numel() == 0) return true;
-  int64_t expected = 1;
+  for (const Size& size : t.sizes)
+    if (size == 0) return true;
+  Size expected = 1;
   for (size_t i : by_stride(t)) {
     if (t.strides[i] != expected) return false;
     expected *= t.sizes[i];
@@ -151,6 +157,8 @@ bool is_dense(const Type& t) {
 }
 
 bool overlaps(const Type& t) {
+  for (const Size& size : t.sizes)
+    if (size == 0) return false;
   int64_t last = 0;  // the place of the last element so far
   for (size_t i : by_stride(t)) {
     if (t.strides[i] <= last) return true;
@@ -175,12 +183,16 @@ std::optional<Dims> reshaped_strides(const Type& t, const Dims& sizes) {
   // Walks blocks of old dims that lie behind each other, and fills each with new dims, from the last on.
   Dims strides(sizes.size());
   auto next = static_cast<int64_t>(sizes.size()) - 1;
-  int64_t block_stride = t.strides.back(), old_numel = 1, new_numel = 1;
+  Size block_stride = t.strides.back(), old_numel = 1, new_numel = 1;
+  auto room = [&] {  // in the block, for more of the new dims
+    if (!old_numel.is_symbolic() && !new_numel.is_symbolic()) return new_numel < old_numel;
+    return new_numel != old_numel && ir::divide(old_numel, new_numel).has_value();
+  };
   for (int64_t d = t.dim() - 1; d >= 0; --d) {
     old_numel *= at(t.sizes, d);
     bool block_ends = d == 0 || (at(t.sizes, d - 1) != 1 && at(t.strides, d - 1) != old_numel * block_stride);
     if (!block_ends) continue;
-    for (; next >= 0 && (new_numel < old_numel || at(sizes, next) == 1); --next) {
+    for (; next >= 0 && (room() || at(sizes, next) == 1); --next) {
       strides[static_cast<size_t>(next)] = new_numel * block_stride;
       new_numel *= at(sizes, next);
     }

@@ -8,7 +8,8 @@
 
 namespace precast::passes {
 
-using Dims = std::vector<int64_t>;
+using ir::Dims;
+using ir::Size;
 
 /// Result of broadcasting; nothing when the sizes do not match.
 std::optional<Dims> broadcast_sizes(const std::vector<const ir::Type*>& operands);

@@ -273,7 +273,7 @@ Divisor divisor(Op& op, const Dims& sizes, const Dims& count, const Pool& p, Dty
   for (size_t d = 0; d < sizes.size(); ++d) {
     const int64_t most = with_padding ? sizes[d] + p.padding[d] : sizes[d];
     const auto length = [&](int64_t place) {
-      const int64_t start = place * p.stride[d] - p.padding[d], end = std::min(start + p.kernel[d], most);
+      const int64_t start = place * p.stride[d] - p.padding[d], end = std::min<int64_t>(start + p.kernel[d], most);
       return end - (with_padding ? start : std::max<int64_t>(start, 0));
     };
     for (int64_t place = 0; place < count[d]; ++place) {

@@ -30,6 +30,7 @@ double rounded(double v, Dtype d) {
 }
 
 ir::Attr Number::in(Dtype d) const {
+  if (auto* size = std::get_if<ir::Size>(&v_); size && d != Dtype::b8) return *size;
   if (d == Dtype::b8) return real() != 0;
   if (ir::is_float(d)) {
     double v = real(), r = rounded(v, d);

@@ -20,17 +20,20 @@ class Number {
   Number(int v) : v_(int64_t{v}) {}
   Number(int64_t v) : v_(v) {}
   Number(double v) : v_(v) {}
+  Number(const ir::Size& v) : v_(v) {
+    if (!v.is_symbolic()) v_ = int64_t{v};
+  }
 
   bool is_bool() const { return std::holds_alternative<bool>(v_); }
   bool is_double() const { return std::holds_alternative<double>(v_); }
-  double real() const;
+  double real() const;      // Undecided where it is a size that only a call knows
   ir::Dtype dtype() const;  // bool, i64, or the default f32
   /// The number as an operand of this dtype sees it, rounded or wrapped; declines where it does not fit.
   ir::Attr in(ir::Dtype) const;
-  bool operator==(double d) const { return real() == d; }
+  bool operator==(double d) const { return !std::holds_alternative<ir::Size>(v_) && real() == d; }
 
  private:
-  std::variant<bool, int64_t, double> v_;
+  std::variant<bool, int64_t, double, ir::Size> v_;
 };
 
 /// v rounded to what the float dtype holds.

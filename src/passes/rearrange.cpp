@@ -43,14 +43,14 @@ void channel_shuffle(Op& op) {
 void rot90(Op& op) {
   Val x = op.val("self");
   Dims dims = op.ints("dims");
-  for (int64_t& d : dims) d = wrap_dim(d, x.dim());
+  for (Size& d : dims) d = wrap_dim(d, x.dim());
   switch ((op.integer("k") % 4 + 4) % 4) {
     case 1:
-      return op.result(0, transpose(flip(x, {dims[1]}), dims[0], dims[1]));
+      return op.result(0, transpose(flip(x, Dims{dims[1]}), dims[0], dims[1]));
     case 2:
       return op.result(0, flip(x, dims));
     case 3:
-      return op.result(0, transpose(flip(x, {dims[0]}), dims[0], dims[1]));
+      return op.result(0, transpose(flip(x, Dims{dims[0]}), dims[0], dims[1]));
     default:
       return op.result(0, contiguous(x));
   }

@@ -29,10 +29,14 @@ Dims strides_like(const Dims& sizes, const Type& like) {
   t.sizes = sizes;
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return like.strides[a] > like.strides[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return ir::roughly_less(like.strides[b], like.strides[a]); });
   Dims strides(sizes.size());
-  int64_t next = 1;
-  for (size_t i = order.size(); i-- > 0;) strides[order[i]] = next, next *= std::max<int64_t>(sizes[order[i]], 1);
+  Size next = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[order[i]] = next;
+    if (sizes[order[i]] != 0) next *= sizes[order[i]];
+  }
   return strides;
 }
 
@@ -41,13 +45,22 @@ class Remap {
  public:
   Remap(const Type& from, const Type& to) : from_(from), to_(to), start_(from.sizes.size()), used_(from.sizes.size()) {
     for (size_t d = 0; d < from.sizes.size(); ++d)
-      if (from.sizes[d] > 1) order_.push_back(d);
+      if (from.sizes[d] != 1 && from.sizes[d] != 0) order_.push_back(d);
     std::stable_sort(order_.begin(), order_.end(),
-                     [&](size_t a, size_t b) { return from.strides[a] > from.strides[b]; });
+                     [&](size_t a, size_t b) { return ir::roughly_less(from.strides[b], from.strides[a]); });
   }
 
   /// Rewrites type and offset (in bytes); false where the elements are not one window of the other layout.
-  bool run(Type& window, int64_t& offset) {
+  bool run(Type& window, Size& offset) {
+    try {
+      return rewrite(window, offset);
+    } catch (const ir::Undecided&) {
+      return false;
+    }
+  }
+
+ private:
+  bool rewrite(Type& window, Size& offset) {
     const int64_t size = ir::itemsize(from_.dtype);
     if (window.dtype != from_.dtype || !is_dense(from_) || window.numel() == 0 || offset % size != 0) return false;
     int64_t rest = offset / size, moved = 0;
@@ -65,9 +78,8 @@ class Remap {
     return true;
   }
 
- private:
   /// The stride of `count` elements in the other layout.
-  bool step(int64_t count, int64_t& stride) {
+  bool step(int64_t count, Size& stride) {
     int64_t rest = stride, moved = 0;
     std::vector<std::pair<size_t, int64_t>> digits;
     for (size_t i = 0; i < order_.size(); ++i) {
@@ -204,7 +216,7 @@ class Relayout {
   void view(Node& n) {
     const ValueId base = operand(n, "base"), now = any(base), out = n.outs[0].id;
     Type t = type(out);
-    int64_t offset = std::get<int64_t>(*n.find("offset"));
+    Size offset = *ir::as_size(*n.find("offset"));
     if (now != base && Remap(type(base), type(now)).run(t, offset)) {
       n.args = {{"base", Ref{now}}, {"offset", offset}};
       if (t != type(out)) n.outs[0].id = add(t), free_[index(out)] = n.outs[0].id;

@@ -14,7 +14,7 @@ class Rewriter {
  protected:
   static size_t index(ir::ValueId v) { return static_cast<size_t>(v); }
   static ir::ValueId ref(const ir::Node& n, const char* arg) { return std::get<ir::Ref>(*n.find(arg)).id; }
-  static int64_t integer(const ir::Node& n, const char* arg) { return std::get<int64_t>(*n.find(arg)); }
+  static int64_t integer(const ir::Node& n, const char* arg) { return *ir::as_size(*n.find(arg)); }
   const ir::Type& type(ir::ValueId v) const { return g_.type(v); }
 
   const ir::Node* maker(ir::ValueId v) const {

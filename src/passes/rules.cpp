@@ -74,6 +74,7 @@ std::optional<Number> number_of(const Attr& a) {
   if (auto* v = get<bool>(a)) return Number(*v);
   if (auto* v = get<int64_t>(a)) return Number(*v);
   if (auto* v = get<double>(a)) return Number(*v);
+  if (auto* v = get<ir::Size>(a)) return Number(*v);
   return {};
 }
 
@@ -130,8 +131,10 @@ std::optional<Number> Op::optional_number(const char* arg) const {
   return number(arg);
 }
 
-int64_t Op::integer(const char* arg) const {
-  auto* i = get<int64_t>(at(arg));
+int64_t Op::integer(const char* arg) const { return size(arg); }
+
+Size Op::size(const char* arg) const {
+  const auto i = ir::as_size(at(arg));
   if (!i) wrong_kind(arg);
   return *i;
 }
@@ -143,8 +146,8 @@ bool Op::flag(const char* arg) const {
 }
 
 Dims Op::ints(const char* arg) const {
-  if (auto* i = get<int64_t>(at(arg))) return {*i};
-  auto* list = get<std::vector<int64_t>>(at(arg));
+  if (const auto i = ir::as_size(at(arg))) return {*i};
+  const auto list = ir::as_dims(at(arg));
   if (!list) wrong_kind(arg);
   return *list;
 }
@@ -165,7 +168,7 @@ std::optional<Dtype> Op::dtype(const char* arg) const {
 Dims Op::dims(const char* arg, Val of) const {
   Dims dims = given(arg) ? ints(arg) : Dims{};
   if (dims.empty()) return all_dims(of);
-  for (int64_t& d : dims) d = wrap_dim(d, of.dim());
+  for (Size& d : dims) d = wrap_dim(d, of.dim());
   std::ranges::sort(dims);
   if (std::ranges::adjacent_find(dims) != dims.end()) decline("a dim is given twice");
   return of.dim() == 0 ? Dims{} : dims;

@@ -27,6 +27,7 @@ class Op {
   Number number(const char* arg) const;
   std::optional<Number> optional_number(const char* arg) const;
   int64_t integer(const char* arg) const;
+  Size size(const char* arg) const;
   double real(const char* arg) const { return number(arg).real(); }
   bool flag(const char* arg) const;
   Dims ints(const char* arg) const;

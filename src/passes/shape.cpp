@@ -51,7 +51,10 @@ void cat_rule(Op& op) {
   for (Val v : parts) p.add(v.type());
   std::erase_if(parts, is_legacy_empty);
   if (parts.empty()) decline("nothing to join");
-  for (Val& v : parts) v = cast(v, p.result());
+  for (Val& v : parts) {
+    if (v.dim() != parts[0].dim()) decline("parts of different rank");
+    v = cast(v, p.result());
+  }
   int64_t d = wrap_dim(op.integer("dim"), parts[0].dim());
   op.result(0, parts.size() == 1 ? parts[0] : cat(parts, d));
 }
@@ -68,7 +71,7 @@ void constant_pad(Op& op) { op.result(0, pad(op.val("self"), op.ints("pad"), op.
 void flip_rule(Op& op) {
   Val x = op.val("self");
   Dims dims = op.ints("dims");
-  for (int64_t& d : dims) d = wrap_dim(d, x.dim());
+  for (Size& d : dims) d = wrap_dim(d, x.dim());
   op.result(0, flip(x, dims));
 }
 void roll(Op& op) {
@@ -81,7 +84,7 @@ void roll(Op& op) {
     x = reshape(x, {x.numel()});
     dims = {0};
   }
-  for (int64_t& d : dims) d = wrap_dim(d, x.dim());
+  for (Size& d : dims) d = wrap_dim(d, x.dim());
   Val r = op.b.emit("aten::roll", {{"self", Ref{x.id}}, {"shifts", shifts}, {"dims", dims}},
                     ir::contiguous(x.dtype(), x.sizes()));
   op.result(0, reshape(r, sizes));
@@ -98,9 +101,9 @@ void repeat(Op& op) {
 void triangle(Op& op, std::string_view keep) {
   Val x = op.val("self");
   if (x.dim() < 2) decline("not a matrix");
-  int64_t rows = x.size(x.dim() - 2), columns = x.size(x.dim() - 1);
+  Size rows = x.size(x.dim() - 2), columns = x.size(x.dim() - 1);
   Val distance = reshape(op.b.arange(columns), {1, columns}) - reshape(op.b.arange(rows), {rows, 1});
-  op.result(0, where(binary_number(keep, distance, op.integer("diagonal")), x, 0));
+  op.result(0, where(binary_number(keep, distance, op.size("diagonal")), x, 0));
 }
 void tril(Op& op) { triangle(op, "le.Scalar"); }
 void triu(Op& op) { triangle(op, "ge.Scalar"); }

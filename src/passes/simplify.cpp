@@ -59,8 +59,8 @@ class Simplifier {
     auto* r = a ? std::get_if<Ref>(a) : nullptr;
     return r ? r->id : kNoValue;
   }
-  static int64_t integer(const Node& n, const char* arg) { return std::get<int64_t>(*n.find(arg)); }
-  static const Dims& ints(const Node& n, const char* arg) { return std::get<Dims>(*n.find(arg)); }
+  static Size integer(const Node& n, const char* arg) { return *ir::as_size(*n.find(arg)); }
+  static Dims ints(const Node& n, const char* arg) { return *ir::as_dims(*n.find(arg)); }
   static void set(Node& n, const char* arg, Attr v) {
     for (ir::Arg& a : n.args)
       if (a.name == arg) a.value = std::move(v);
@@ -87,11 +87,11 @@ class Simplifier {
   // ---- windows
 
   struct Window {
-    int64_t offset;
+    Size offset;
     Dims sizes, strides;
     Dtype dtype;
     bool operator==(const Window&) const = default;
-    int64_t end() const {
+    Size end() const {
       Type t{.dtype = dtype, .sizes = sizes, .strides = strides};
       return offset + t.span_bytes();
     }
@@ -105,15 +105,15 @@ class Simplifier {
     const Type& t = result(n);
     for (;;) {
       ValueId base = ref(n, "base");
-      int64_t offset = integer(n, "offset");
+      Size offset = integer(n, "offset");
       if (const Node* inner = made_by(base, "prim::view")) {
-        int64_t sum = offset + integer(*inner, "offset");
+        Size sum = offset + integer(*inner, "offset");
         set(n, "base", Ref{ref(*inner, "base")});
         set(n, "offset", sum);
       } else if (const Node* write = made_by(base, "prim::scatter")) {
         Window here{offset, t.sizes, t.strides, t.dtype}, there = window_of_scatter(*write);
         if (here == there && g_.type(ref(*write, "src")) == t) return ref(*write, "src");
-        if (here.end() > there.offset && there.end() > here.offset) break;
+        if (!ir::always_at_least(there.offset, here.end()) && !ir::always_at_least(here.offset, there.end())) break;
         set(n, "base", Ref{ref(*write, "base")});  // the write does not reach this window
       } else {
         break;

@@ -107,7 +107,7 @@ class Sums : Rewriter {
     if (n.op == "aten::mm") return k;
     if (n.op == "aten::sum.dim_IntList") {
       const Type& rows = type(ref(n, "self"));
-      if (rows.sizes.empty() || std::get<Dims>(*n.find("dim"))[0] != 0) return {};
+      if (rows.sizes.empty() || (*ir::as_dims(*n.find("dim")))[0] != 0) return {};
       return k + numbers(n) + ir::to_string(ir::contiguous(rows.dtype, {rows.sizes.begin() + 1, rows.sizes.end()}));
     }
     if (n.op == "aten::embedding_dense_backward")
@@ -222,7 +222,7 @@ class Sums : Rewriter {
     const int64_t offset = integer(n, "offset") / ir::itemsize(t.dtype);
     const bool selected = src.sizes.size() + 1 == t.sizes.size();
     for (size_t d = 0; d < t.sizes.size(); ++d) {
-      Dims sizes = src.sizes, strides = std::get<Dims>(*n.find("strides"));
+      Dims sizes = src.sizes, strides = *ir::as_dims(*n.find("strides"));
       if (selected) {
         sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(d), 1);
         strides.insert(strides.begin() + static_cast<std::ptrdiff_t>(d), t.strides[d]);

@@ -90,12 +90,11 @@ const char* name_of(const precast_spec& spec, int source) {
   return "";
 }
 
-/// `type` must outlive the result.
 precast_tensor window(precast_tensor t, int64_t offset_bytes, const ir::Type& type) {
   static_assert(sizeof(int64_t) == sizeof(precast_i64));
   t.data = static_cast<char*>(t.data) + offset_bytes;
-  t.sizes = reinterpret_cast<const precast_i64*>(type.sizes.data());
-  t.strides = reinterpret_cast<const precast_i64*>(type.strides.data());
+  t.sizes = reinterpret_cast<const precast_i64*>(ir::kept_numbers(type.sizes));
+  t.strides = reinterpret_cast<const precast_i64*>(ir::kept_numbers(type.strides));
   t.ndim = static_cast<int>(type.sizes.size());
   t.dtype = static_cast<int>(type.dtype);
   t.flags = static_cast<unsigned>(type.conj * PRECAST_CONJ | type.neg * PRECAST_NEG);

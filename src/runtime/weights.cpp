@@ -37,8 +37,8 @@ precast_tensor to_tensor(const io::Array& array) {
   static_assert(sizeof(precast_i64) == sizeof(int64_t));
   precast_tensor t{};
   t.data = array.data;
-  t.sizes = reinterpret_cast<const precast_i64*>(array.type.sizes.data());
-  t.strides = reinterpret_cast<const precast_i64*>(array.type.strides.data());
+  t.sizes = reinterpret_cast<const precast_i64*>(ir::kept_numbers(array.type.sizes));
+  t.strides = reinterpret_cast<const precast_i64*>(ir::kept_numbers(array.type.strides));
   t.identity = array.owner.get();
   t.ndim = static_cast<precast_i32>(array.type.dim());
   t.dtype = static_cast<precast_i32>(array.type.dtype);
@@ -48,7 +48,7 @@ precast_tensor to_tensor(const io::Array& array) {
 io::Array in_layout(io::Array array, const ir::Type& expected, const std::string& what) {
   if (expected.dtype == ir::Dtype::bf16 && array.type.dtype == ir::Dtype::u16) array.type.dtype = ir::Dtype::bf16;
   if (array.type.sizes != expected.sizes || array.type.dtype != expected.dtype) return array;
-  io::Array laid_out = io::with_strides(array, expected.strides);
+  io::Array laid_out = io::with_strides(array, ir::numbers(expected.strides));
   const io::Array a = io::contiguous(array), b = io::contiguous(laid_out);
   if (std::memcmp(a.data, b.data, static_cast<size_t>(a.type.span_bytes())) != 0)
     throw PrecompileError(what + " was captured as an expanded view, " + ir::to_string(expected) +

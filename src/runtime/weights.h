@@ -11,7 +11,7 @@
 
 namespace precast::runtime {
 
-/// Points into `array`, which must outlive it.
+/// Points to the memory of `array`, which must outlive it.
 precast_tensor to_tensor(const io::Array& array);
 
 /// `array` in the layout that the artifact expects. Wrong sizes or dtypes stay: the artifact refuses them by name.

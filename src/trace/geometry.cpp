@@ -21,8 +21,8 @@ std::vector<std::pair<int64_t, int64_t>> sorted_dims(const ir::Type& t) {
 
 bool Window::is(const at::Tensor& t) const {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-  return static_cast<ir::Dtype>(t.scalar_type()) == type.dtype && impl->sizes() == c10::IntArrayRef(type.sizes) &&
-         impl->strides() == c10::IntArrayRef(type.strides) &&
+  return static_cast<ir::Dtype>(t.scalar_type()) == type.dtype && ir::equal(type.sizes, impl->sizes()) &&
+         ir::equal(type.strides, impl->strides()) &&
          impl->storage_offset() * static_cast<int64_t>(impl->itemsize()) == offset && t.is_conj() == type.conj &&
          t.is_neg() == type.neg;
 }
@@ -36,7 +36,8 @@ at::Tensor tensor_at(const c10::Storage& storage, const Window& w) {
   at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage), c10::DispatchKeySet(c10::computeDispatchKey(dtype, std::nullopt, storage.device())),
       at::scalarTypeToTypeMeta(dtype));
-  t.unsafeGetTensorImpl()->set_sizes_and_strides(w.type.sizes, w.type.strides, w.offset / ir::itemsize(w.type.dtype));
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(ir::numbers(w.type.sizes), ir::numbers(w.type.strides),
+                                                 w.offset / ir::itemsize(w.type.dtype));
   if (w.type.conj) t._set_conj(true);
   if (w.type.neg) t._set_neg(true);
   return t;

@@ -21,7 +21,8 @@ at::Tensor zeros_for(const at::Tensor& t) {
   void* memory = std::calloc(static_cast<size_t>(std::max<int64_t>(type.span_bytes(), 1)), 1);
   if (!memory) throw std::bad_alloc();
   return at::from_blob(
-      memory, type.sizes, type.strides, [](void* p) { std::free(p); }, t.options().requires_grad(false));
+      memory, ir::numbers(type.sizes), ir::numbers(type.strides), [](void* p) { std::free(p); },
+      t.options().requires_grad(false));
 }
 
 }  // namespace

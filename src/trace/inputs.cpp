@@ -187,7 +187,7 @@ void Inputs::restore() const {
     if (t.storage().unsafeGetStorageImpl() != e.storage.unsafeGetStorageImpl() || !e.window.is(t)) {
       impl->set_storage_and_dtype(e.storage,
                                   at::scalarTypeToTypeMeta(static_cast<at::ScalarType>(e.window.type.dtype)));
-      impl->set_sizes_and_strides(e.window.type.sizes, e.window.type.strides,
+      impl->set_sizes_and_strides(ir::numbers(e.window.type.sizes), ir::numbers(e.window.type.strides),
                                   e.window.offset / ir::itemsize(e.window.type.dtype));
       if (t.is_conj() != e.window.type.conj) t._set_conj(e.window.type.conj);
       if (t.is_neg() != e.window.type.neg) t._set_neg(e.window.type.neg);

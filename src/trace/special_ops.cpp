@@ -126,8 +126,8 @@ void OpCall::rewrite_special() {
       StorageState& s = *operands_[0].state;
       const at::Tensor& self = operands_[0].tensor;
       Window w = window_of(self);
-      w.type.sizes = std::get<std::vector<int64_t>>(node_.args[1].value);
-      w.type.strides = std::get<std::vector<int64_t>>(node_.args[2].value);
+      w.type.sizes = *ir::as_dims(node_.args[1].value);
+      w.type.strides = *ir::as_dims(node_.args[2].value);
       if (auto* offset = std::get_if<int64_t>(&node_.args[3].value)) w.offset = *offset * ir::itemsize(w.type.dtype);
       r_.check_contents(s, w, info_.name);
       node_.op = "aten::clone";

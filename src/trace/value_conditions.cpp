@@ -24,7 +24,7 @@ ir::ValueId constant(GraphBuilder& builder, const at::Tensor& values) {
   std::vector<ir::Ref> runs;
   for (int64_t begin = 0, end = 0; begin < values.numel(); begin = end) {
     while (end < values.numel() && same(begin, end)) ++end;
-    const std::vector<int64_t> size(type.sizes.size(), end - begin);
+    const ir::Dims size(type.sizes.size(), end - begin);
     const ir::Attr number = to_attribute(number_in(values.dim() ? values.select(0, begin) : values));
     runs.push_back({builder.add_node("aten::full",
                                      {{"size", size},

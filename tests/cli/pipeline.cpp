@@ -27,7 +27,7 @@ std::vector<float> floats(const io::Array& array) {
 
 std::vector<float> npy(const std::filesystem::path& path) { return floats(io::read_npy(path)); }
 
-void write_floats(const std::filesystem::path& path, std::vector<int64_t> sizes, const std::vector<float>& values) {
+void write_floats(const std::filesystem::path& path, ir::Dims sizes, const std::vector<float>& values) {
   io::Array array = io::allocate(ir::contiguous(ir::Dtype::f32, std::move(sizes)));
   std::memcpy(array.data, values.data(), values.size() * sizeof(float));
   io::write_npy(path, array);

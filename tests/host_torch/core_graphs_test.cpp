@@ -34,14 +34,15 @@ void check(const std::string& text, bool special) {
   std::vector<at::Tensor> inputs;
   for (const ir::ValueId v : recorded.inputs) {
     const ir::Type& t = recorded.type(v);
-    at::Tensor x = at::randn(t.sizes, at::kDouble);
+    at::Tensor x = at::randn(ir::numbers(t.sizes), at::kDouble);
     // Ties, and in the operand pooled NaN and infinities.
     x = at::round(x * 2) / 2;
     if (special && inputs.empty()) {
       x.view(-1)[3] = NAN, x.view(-1)[4] = NAN, x.view(-1)[7] = INFINITY;
       x.view(-1).slice(0, 20, 40).fill_(-INFINITY);
     }
-    at::Tensor laid = at::empty_strided(t.sizes, t.strides, static_cast<at::ScalarType>(t.dtype));
+    at::Tensor laid =
+        at::empty_strided(ir::numbers(t.sizes), ir::numbers(t.strides), static_cast<at::ScalarType>(t.dtype));
     inputs.push_back(laid.copy_(x));
   }
   const auto expected = host_torch::GraphExecutor(recorded).run(inputs),

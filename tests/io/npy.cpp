@@ -67,7 +67,7 @@ TEST_CASE("npy: Fortran order, versions 2 and 3, big-endian numbers and bfloat16
   for (char version : {1, 2, 3}) {
     dir.write("v.npy", npy("{'descr': '<i2', 'fortran_order': True, 'shape': (1, 3), }", one_two_three, version));
     const Array array = read_npy(dir.path / "v.npy");
-    CHECK(array.type.strides == std::vector<int64_t>{1, 1});
+    CHECK(array.type.strides == ir::Dims{1, 1});
     CHECK(std::memcmp(array.data, one_two_three.data(), 6) == 0);
   }
   dir.write("f.npy", npy("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2), }", "abcd"));

@@ -36,6 +36,7 @@ struct Host {
   int pieces;
   std::string message;
   const std::vector<precast::emit::HostOp>* ops;
+  std::function<int64_t(const precast::ir::Symbol&)> sizes;
   std::vector<std::vector<Tensor>> results{};  // live until the call ends
   std::vector<int> order{};
 };
@@ -61,7 +62,7 @@ void parallel_for(void* context, precast_i64 count, precast_i64, void (*fn)(void
 int host_op(void* context, precast_i32 index, void* const* in, void** out) {
   auto& host = *static_cast<Host*>(context);
   host.order.push_back(index);
-  const precast::ir::Graph& g = (*host.ops)[static_cast<size_t>(index)].graph;
+  const precast::ir::Graph g = precast::ir::substitute((*host.ops)[static_cast<size_t>(index)].graph, host.sizes);
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < g.inputs.size(); ++i) {
     Tensor t = reference::make(g.type(g.inputs[i]));
@@ -141,12 +142,30 @@ void Batch::compile() {
   }
 }
 
-Batch::Result Batch::run(int i, const std::vector<Tensor>& inputs, int pieces, bool frozen) {
+namespace {
+
+std::function<int64_t(const precast::ir::Symbol&)> lookup(const precast::ir::Graph& g,
+                                                          const std::vector<int64_t>& sizes) {
+  return [&g, sizes](const precast::ir::Symbol& s) {
+    for (size_t k = 0; k < sizes.size(); ++k)
+      if (g.symbols[k].id == s.id) return sizes[k];
+    throw std::runtime_error("no value for a symbol");
+  };
+}
+
+}  // namespace
+
+precast::ir::Graph Batch::with_sizes(int i, const std::vector<int64_t>& sizes) const {
+  return precast::ir::substitute(graph(i), lookup(graph(i), sizes));
+}
+
+Batch::Result Batch::run(int i, const precast::ir::Graph& g, const std::vector<Tensor>& inputs, int pieces, bool frozen,
+                         const std::vector<int64_t>& sizes) {
   const Case& c = cases_[static_cast<size_t>(i)];
   Result r;
   std::vector<void*> in, out;
   for (const Tensor& t : inputs) in.push_back(const_cast<char*>(t.bytes.data()));
-  for (const auto v : c.graph.outputs) r.outputs.push_back(reference::make(c.graph.type(v)));
+  for (const auto v : g.outputs) r.outputs.push_back(reference::make(g.type(v)));
   for (Tensor& t : r.outputs) {
     std::fill(t.bytes.begin(), t.bytes.end(), char{0x5a});
     out.push_back(t.bytes.data());
@@ -156,12 +175,17 @@ Batch::Result Batch::run(int i, const std::vector<Tensor>& inputs, int pieces, b
     return v.data() + (64 - reinterpret_cast<uintptr_t>(v.data()) % 64) % 64;
   };
   std::vector<char> arena, prepared;
-  Host context{pieces, {}, &c.emitted.host_ops};
+  const auto value = lookup(c.graph, sizes);
+  int64_t arena_bytes = c.emitted.arena_bytes;
+  for (const precast::ir::Size& slot : c.emitted.arena_slots) arena_bytes += (slot.value(value).value() + 63) / 64 * 64;
+  const std::vector<precast_i64> symbols(sizes.begin(), sizes.end());
+  Host context{pieces, {}, &c.emitted.host_ops, value};
   precast_host host{};
   host.context = &context, host.parallel_for = parallel_for, host.host_op = host_op, host.fail = fail,
   host.num_threads = std::abs(pieces);
-  precast_frame frame{&host, in.data(), out.data(), aligned(arena, c.emitted.arena_bytes),
-                      aligned(prepared, c.emitted.prepared_bytes)};
+  precast_frame frame{
+      &host,         in.data(), out.data(), aligned(arena, arena_bytes), aligned(prepared, c.emitted.prepared_bytes),
+      symbols.data()};
   using Entry = int (*)(void*);
   r.code = reinterpret_cast<Entry>(c.prepare)(&frame);
   for (int times = frozen ? 2 : 1; times-- > 0 && r.code == 0;) r.code = reinterpret_cast<Entry>(c.run)(&frame);

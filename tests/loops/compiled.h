@@ -39,7 +39,14 @@ class Batch {
   };
   /// `pieces`: how parallel loops are cut up, run last to first; so many threads if negative. Host ops run in the
   /// reference interpreter.
-  Result run(int i, const std::vector<reference::Tensor>& inputs, int pieces = 1, bool frozen = false);
+  Result run(int i, const std::vector<reference::Tensor>& inputs, int pieces = 1, bool frozen = false) {
+    return run(i, graph(i), inputs, pieces, frozen, {});
+  }
+  /// The same for these values of the graph's symbols.
+  Result run(int i, const std::vector<int64_t>& sizes, const std::vector<reference::Tensor>& inputs, int pieces = 1) {
+    return run(i, with_sizes(i, sizes), inputs, pieces, false, sizes);
+  }
+  precast::ir::Graph with_sizes(int i, const std::vector<int64_t>& sizes) const;
 
  private:
   struct Case {
@@ -48,6 +55,9 @@ class Batch {
     void* run = nullptr;
     void* prepare = nullptr;
   };
+  Result run(int i, const precast::ir::Graph&, const std::vector<reference::Tensor>& inputs, int pieces, bool frozen,
+             const std::vector<int64_t>& sizes);
+
   Options options_;
   std::vector<Case> cases_;
   std::vector<void*> libraries_;

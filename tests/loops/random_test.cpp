@@ -8,12 +8,14 @@
 #include "ir/print.h"
 #include "ir/type.h"
 
+using precast::ir::Dims;
 using precast::ir::Dtype;
+using precast::ir::Size;
 using precast::ir::Type;
 
 namespace {
 
-std::string list(const std::vector<int64_t>& v) {
+std::string list(const Dims& v) {
   std::string s = v.empty() ? "int[" : "[";
   for (size_t i = 0; i < v.size(); ++i) s += (i ? ", " : "") + std::to_string(v[i]);
   return s + "]";
@@ -27,7 +29,7 @@ class Generator {
     const int inputs = pick(2, 3);
     std::string head = "graph(";
     for (int i = 0; i < inputs; ++i) {
-      std::vector<int64_t> sizes;
+      Dims sizes;
       for (int d = pick(1, 3); d-- > 0;)
         sizes.push_back(sizes_[static_cast<size_t>(pick(0, static_cast<int>(sizes_.size()) - 1))]);
       Type t = precast::ir::contiguous(Dtype::f32, sizes);
@@ -69,7 +71,7 @@ class Generator {
     values_.push_back(v);
     return v;
   }
-  Value emit(std::vector<int64_t> sizes, const std::string& call) {
+  Value emit(Dims sizes, const std::string& call) {
     return emit(precast::ir::contiguous(Dtype::f32, std::move(sizes)), call);
   }
   static std::string ref(const Value& v) { return "%" + std::to_string(v.id); }
@@ -98,12 +100,12 @@ class Generator {
       case 3: {  // broadcasting
         for (int tries = 0; tries < 6; ++tries) {
           const Value b = any();
-          std::vector<int64_t> sizes(std::max(a.type.sizes.size(), b.type.sizes.size()));
+          Dims sizes(std::max(a.type.sizes.size(), b.type.sizes.size()));
           bool fits = true;
           for (size_t d = 0; d < sizes.size(); ++d) {
             const auto size = [&](const Type& t) {
               const size_t shift = sizes.size() - t.sizes.size();
-              return d < shift ? 1 : t.sizes[d - shift];
+              return d < shift ? Size(1) : t.sizes[d - shift];
             };
             const int64_t p = size(a.type), q = size(b.type);
             fits &= p == q || p == 1 || q == 1;
@@ -122,7 +124,7 @@ class Generator {
       case 4:
       case 5: {
         if (rank == 0) return;
-        std::vector<int64_t> dims, sizes = a.type.sizes, dropped;
+        Dims dims, sizes = a.type.sizes, dropped;
         for (int d = 0; d < rank; ++d)
           if (coin()) dims.push_back(d), sizes[static_cast<size_t>(d)] = 1;
         if (dims.empty()) return;
@@ -160,7 +162,7 @@ class Generator {
       case 8: {  // another shape
         if (a.base >= 0 || !a.type.is_contiguous() || a.type.numel() == 0) return;
         const int64_t n = a.type.numel();
-        std::vector<int64_t> sizes = {n};
+        Dims sizes = {n};
         for (const int64_t f : {2, 3, 4, 5, 8, 16})
           if (n % f == 0 && coin()) {
             sizes = {n / f, f};
@@ -172,18 +174,18 @@ class Generator {
         return void(emit(a.type.sizes, "aten::clone(self=" + x + ", memory_format=None)"));
       case 10: {
         if (rank == 0) return;
-        std::vector<int64_t> sizes = a.type.sizes;
+        Dims sizes = a.type.sizes;
         const int d = pick(0, rank - 1);
         sizes[static_cast<size_t>(d)] *= 2;
         return void(emit(sizes, "aten::cat(tensors=[" + x + ", " + x + "], dim=" + std::to_string(d) + ")"));
       }
       case 11: {  // a window of a new base is overwritten
         if (rank == 0 || a.type.sizes[0] < 2 || !a.type.is_contiguous()) return;
-        std::vector<int64_t> sizes = a.type.sizes;
+        Dims sizes = a.type.sizes;
         sizes[0] -= 1;
         Type t = a.type;
         t.sizes[0] -= 1;
-        const Value src = view(a, t, coin() ? a.type.strides[0] : 0);
+        const Value src = view(a, t, coin() ? a.type.strides[0] : Size(0));
         const Value moved = coin() ? emit(sizes, "aten::neg(self=" + ref(src) + ")") : src;
         return void(emit(a.type, "prim::scatter(base=" + x + ", src=" + ref(moved) +
                                      ", offset=0, sizes=" + list(sizes) + ", strides=" + list(a.type.strides) + ")"));
@@ -198,7 +200,7 @@ class Generator {
       }
       default: {
         if (rank == 0) return;
-        std::vector<int64_t> dims;
+        Dims dims;
         for (int d = 0; d < rank; ++d)
           if (coin()) dims.push_back(d);
         return void(emit(a.type.sizes,
@@ -209,7 +211,7 @@ class Generator {
   }
 
   std::mt19937 random_;
-  std::vector<int64_t> sizes_ = {1, 2, 3, 5, 8, 12, 17, 33};
+  Dims sizes_ = {1, 2, 3, 5, 8, 12, 17, 33};
   std::vector<Value> values_;
   std::string text_;
   int next_ = 0;

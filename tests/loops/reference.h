@@ -456,7 +456,7 @@ class Interpreter {
       if (!any) a.first = d;
       any = true;
       last = static_cast<int>(d);
-      const Index& s = a.indices[d]->type.sizes;
+      const Index s = precast::ir::numbers(a.indices[d]->type.sizes);
       while (a.shape.size() < s.size()) a.shape.insert(a.shape.begin(), 1);
       for (size_t i = 0; i < s.size(); ++i) {
         int64_t& to = a.shape[a.shape.size() - s.size() + i];

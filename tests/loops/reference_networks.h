@@ -72,7 +72,7 @@ class Networks {
   }
   template <class F>
   void each_row(F f) {
-    const Index s = t("query").type.sizes;
+    const Index s = precast::ir::numbers(t("query").type.sizes);
     for (int64_t b = 0; b < s[0]; ++b)
       for (int64_t h = 0; h < s[1]; ++h)
         for (int64_t i = 0; i < s[2]; ++i) f(b, h, i, row(b, h, i));

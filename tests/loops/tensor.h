@@ -136,6 +136,9 @@ inline void each(const std::vector<int64_t>& sizes, const std::function<void(con
     if (d == 0) return;
   }
 }
+inline void each(const precast::ir::Dims& sizes, const std::function<void(const std::vector<int64_t>&)>& f) {
+  each(precast::ir::numbers(sizes), f);
+}
 inline int64_t offset(const Type& t, const std::vector<int64_t>& i) {
   int64_t at = 0;
   for (size_t d = 0; d < i.size(); ++d) at += i[d] * t.strides[d];

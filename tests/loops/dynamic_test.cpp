@@ -1,0 +1,303 @@
+// Graphs with symbols: compiled once, run at many sizes, 0 and 1 among them, against the graph of those sizes.
+#include "check.h"
+
+using compiled::Batch;
+
+namespace {
+
+struct Dynamic {
+  std::string name, text;  // of the graph, after the line of symbols
+  std::vector<std::string> symbols = {"u0 in [0, inf) hint 8"};
+  std::map<int, int64_t> below{};  // input -> its integers are in [0, below)
+  int host_ops = 0;
+  double relative = 1e-5, absolute = 1e-5;
+};
+
+constexpr int64_t kSizes[] = {0, 1, 2, 7, 8, 17, 100};
+
+std::vector<std::vector<int64_t>> choices(size_t symbols) {
+  std::vector<std::vector<int64_t>> all;
+  for (const int64_t a : kSizes) {
+    if (symbols == 1) all.push_back({a});
+    for (const int64_t b : {0, 1, 3, 16, 33})
+      if (symbols == 2) all.push_back({a, b});
+  }
+  return all;
+}
+
+void check(const std::vector<Dynamic>& programs) {
+  Batch batch;
+  for (const Dynamic& p : programs) {
+    std::string text = "symbols: ";
+    for (const std::string& s : p.symbols) text += (&s == p.symbols.data() ? "" : ", ") + s;
+    INFO(p.name);
+    batch.add(text + "\n" + p.text);
+  }
+  batch.compile();
+  for (int i = 0; i < static_cast<int>(programs.size()); ++i) {
+    const Dynamic& p = programs[static_cast<size_t>(i)];
+    CAPTURE(p.name);
+    std::string why;
+    for (const auto& op : batch.emitted(i).host_ops) why += op.op + ": " + op.why + "\n";
+    CHECK_MESSAGE(static_cast<int>(batch.emitted(i).host_ops.size()) == p.host_ops, why);
+    for (const std::vector<int64_t>& sizes : choices(p.symbols.size())) {
+      CAPTURE(sizes[0]);
+      CAPTURE(sizes.back());
+      const precast::ir::Graph g = batch.with_sizes(i, sizes);
+      const auto inputs = compiled::random_inputs(g, {.name = {}, .text = {}, .below = p.below}, 7);
+      const auto expected = reference::Interpreter(g, inputs).outputs();
+      for (const int pieces : {1, 3}) {
+        const auto r = batch.run(i, sizes, inputs, pieces);
+        REQUIRE_MESSAGE(r.code == 0, r.message);
+        for (size_t k = 0; k < expected.size(); ++k) {
+          CAPTURE(k);
+          CHECK(compiled::disagreement(r.outputs[k], expected[k], p.relative, p.absolute) <= 1);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("dynamic: pointwise, broadcasts and views") {
+  check({
+      {"chain", R"(graph(%0: f32[u0,3], %1: f32[3], %2: f32[u0,1]) {
+         %3: f32[u0,3] = aten::add.Tensor(self=%0, other=%1, alpha=1)
+         %4: f32[u0,3] = aten::mul.Tensor(self=%3, other=%2)
+         %5: f32[u0,3] = aten::tanh(self=%4)
+         return (%5)
+       })"},
+      {"many dims", R"(graph(%0: f32[2,u0,5,u0], %1: f32[u0,1,u0]) {
+         %2: f32[2,u0,5,u0] = aten::sub.Tensor(self=%0, other=%1, alpha=1)
+         return (%2)
+       })"},
+      {"two symbols",
+       R"(graph(%0: f32[u0,u1], %1: f32[u1]) {
+         %2: f32[u0,u1] = aten::mul.Tensor(self=%0, other=%1)
+         %3: f32[u1,u0]{1,u1} = prim::view(base=%2, offset=0)
+         %4: f32[u1,u0] = aten::exp(self=%3)
+         return (%4)
+       })",
+       {"u0 in [0, inf) hint 8", "u1 in [0, inf) hint 30"}},
+      {"flattened and back",
+       R"(graph(%0: f32[u0,3,u1]) {
+         %1: f32[u0,3,u1] = aten::neg(self=%0)
+         %2: f32[3*u0*u1] = prim::view(base=%1, offset=0)
+         %3: f32[3*u0*u1] = aten::relu(self=%2)
+         %4: f32[3*u0,u1] = prim::view(base=%3, offset=0)
+         %5: f32[3*u0,u1] = aten::sigmoid(self=%4)
+         return (%3, %5)
+       })",
+       {"u0 in [0, inf) hint 8", "u1 in [0, inf) hint 5"}},
+      {"a row of each", R"(graph(%0: f32[u0,4,6]) {
+         %1: f32[u0,4,6] = aten::neg(self=%0)
+         %2: f32[u0,6]{24,1} = prim::view(base=%1, offset=48)
+         %3: f32[u0,6] = aten::abs(self=%2)
+         return (%3)
+       })"},
+      {"the last rows", R"(graph(%0: f32[u0+2,5]) {
+         %1: f32[u0+2,5] = aten::neg(self=%0)
+         %2: f32[2,5] = prim::view(base=%1, offset=20*u0)
+         %3: f32[2,5] = aten::abs(self=%2)
+         return (%3)
+       })"},
+      {"mask of positions", R"(graph(%0: f32[u0,u0]) {
+         %1: i64[u0] = aten::arange.start_step(start=0, end=u0, step=1, dtype=i64, layout=None, device=cpu, pin_memory=None)
+         %2: i64[1,u0] = prim::view(base=%1, offset=0)
+         %3: i64[u0,1] = prim::view(base=%1, offset=0)
+         %4: bool[u0,u0] = aten::le.Tensor(self=%2, other=%3)
+         %5: f32[] = aten::full(size=int[], fill_value=0.0, dtype=f32, layout=None, device=cpu, pin_memory=None)
+         %6: f32[u0,u0] = aten::where.self(condition=%4, self=%0, other=%5)
+         return (%6, %4)
+       })"},
+      {"a size as a number", R"(graph(%0: f32[u0,3], %1: i64[3]) {
+         %2: f32[u0,3] = aten::div.Scalar(self=%0, other=u0+1)
+         %3: i64[3] = aten::add.Scalar(self=%1, other=2*u0, alpha=1)
+         %4: f32[u0] = aten::full(size=[u0], fill_value=u0, dtype=f32, layout=None, device=cpu, pin_memory=None)
+         return (%2, %3, %4)
+       })"},
+      {"half precision",
+       R"(graph(%0: bf16[u0,9], %1: bf16[9]) {
+         %2: bf16[u0,9] = aten::add.Tensor(self=%0, other=%1, alpha=1)
+         %3: bf16[u0,9] = aten::div.Scalar(self=%2, other=u0+3)
+         %4: f32[u0,9] = aten::_to_copy(self=%3, dtype=f32, layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)
+         return (%4)
+       })",
+       {"u0 in [0, inf) hint 8"},
+       {},
+       0,
+       1e-2,
+       1e-2},
+      {"a window is overwritten", R"(graph(%0: f32[u0,6], %1: f32[u0,2]) {
+         %2: f32[u0,6] = aten::exp(self=%0)
+         %3: f32[u0,6] = prim::scatter(base=%2, src=%1, offset=8, sizes=[u0, 2], strides=[6, 1])
+         return (%3)
+       })"},
+      {"values of another dtype in between", R"(graph(%0: f32[u0], %1: f64[u0]) {
+         %2: f64[u0] = aten::_to_copy(self=%0, dtype=f64, layout=None, device=None, pin_memory=None, non_blocking=false, memory_format=None)
+         %3: f64[u0] = aten::mul.Tensor(self=%2, other=%1)
+         %4: f64[u0] = aten::sin(self=%3)
+         return (%4, %2)
+       })"},
+      {"an op of the host",
+       R"(graph(%0: f32[u0,3]) {
+         %1: f32[u0,3] = aten::neg(self=%0)
+         %2: f32[u0,3] = aten::roll(self=%1, shifts=[1], dims=[0])
+         %3: f32[u0,3] = aten::exp(self=%2)
+         return (%3)
+       })",
+       {"u0 in [0, inf) hint 8"},
+       {},
+       1},
+  });
+}
+
+TEST_CASE("dynamic: reductions and scans") {
+  check({
+      {"softmax of dynamic rows",
+       R"(graph(%0: f32[6,u0]) {
+         %1: f32[6,u0] = aten::neg(self=%0)
+         %2: f32[6,1] = aten::sum.dim_IntList(self=%1, dim=[1], keepdim=true, dtype=None)
+         %3: f32[6,u0] = aten::sub.Tensor(self=%1, other=%2, alpha=1)
+         %4: f32[6,u0] = aten::exp(self=%3)
+         %5: f32[6,1] = aten::sum.dim_IntList(self=%4, dim=[1], keepdim=true, dtype=None)
+         %6: f32[6,u0] = aten::div.Tensor(self=%4, other=%5)
+         return (%6)
+       })",
+       {"u0 in [0, inf) hint 8"},
+       {},
+       0,
+       1e-3,
+       1e-3},
+      {"softmax of so many rows", R"(graph(%0: f32[u0,37]) {
+         %1: f32[u0,1] = aten::amax(self=%0, dim=[1], keepdim=true)
+         %2: f32[u0,37] = aten::sub.Tensor(self=%0, other=%1, alpha=1)
+         %3: f32[u0,37] = aten::exp(self=%2)
+         %4: f32[u0,1] = aten::sum.dim_IntList(self=%3, dim=[1], keepdim=true, dtype=None)
+         %5: f32[u0,37] = aten::div.Tensor(self=%3, other=%4)
+         return (%5)
+       })"},
+      {"over the middle",
+       R"(graph(%0: f32[u1,u0,21]) {
+         %1: f32[u1,21] = aten::sum.dim_IntList(self=%0, dim=[1], keepdim=false, dtype=None)
+         %2: bool[u1,1,21] = aten::any.dims(self=%0, dim=[1], keepdim=true)
+         return (%1, %2)
+       })",
+       {"u0 in [0, inf) hint 8", "u1 in [0, inf) hint 30"}},
+      {"down columns, and of all",
+       R"(graph(%0: f32[u0,130]) {
+         %1: f32[130] = aten::sum.dim_IntList(self=%0, dim=[0], keepdim=false, dtype=None)
+         %2: f32[] = aten::sum.dim_IntList(self=%0, dim=int[], keepdim=false, dtype=None)
+         %3: f32[] = aten::div.Scalar(self=%2, other=130*u0)
+         return (%1, %2, %3)
+       })",
+       {"u0 in [0, inf) hint 600"}},
+      {"layer norm",
+       R"(graph(%0: f32[u0,u1,48], %1: f32[48]) {
+         %3: f32[u0,u1,1] = aten::sum.dim_IntList(self=%0, dim=[2], keepdim=true, dtype=None)
+         %4: f32[u0,u1,1] = aten::mul.Scalar(self=%3, other=0.020833333333333332)
+         %5: f32[u0,u1,48] = aten::sub.Tensor(self=%0, other=%4, alpha=1)
+         %6: f32[u0,u1,48] = aten::mul.Tensor(self=%5, other=%5)
+         %7: f32[u0,u1,1] = aten::sum.dim_IntList(self=%6, dim=[2], keepdim=true, dtype=None)
+         %8: f32[u0,u1,1] = aten::rsqrt(self=%7)
+         %9: f32[u0,u1,48] = aten::mul.Tensor(self=%5, other=%8)
+         %10: f32[u0,u1,48] = aten::mul.Tensor(self=%9, other=%1)
+         return (%10, %8)
+       })",
+       {"u0 in [0, inf) hint 8", "u1 in [0, inf) hint 30"}},
+      {"batch norm",
+       R"(graph(%0: f32[u0,3,5,6], %1: f32[3]) {
+         %2: f32[1,3,1,1] = aten::sum.dim_IntList(self=%0, dim=[0, 2, 3], keepdim=true, dtype=None)
+         %3: f32[1,3,1,1] = aten::div.Scalar(self=%2, other=30*u0)
+         %4: f32[u0,3,5,6] = aten::sub.Tensor(self=%0, other=%3, alpha=1)
+         %5: f32[u0,3,5,6] = aten::mul.Tensor(self=%4, other=%4)
+         %6: f32[1,3,1,1] = aten::sum.dim_IntList(self=%5, dim=[0, 2, 3], keepdim=true, dtype=None)
+         %7: f32[1,3,1,1] = aten::add.Scalar(self=%6, other=1e-05, alpha=1)
+         %8: f32[1,3,1,1] = aten::rsqrt(self=%7)
+         %9: f32[u0,3,5,6] = aten::mul.Tensor(self=%4, other=%8)
+         %10: f32[3,1,1] = prim::view(base=%1, offset=0)
+         %11: f32[u0,3,5,6] = aten::mul.Tensor(self=%9, other=%10)
+         return (%11, %3)
+       })",
+       {"u0 in [0, inf) hint 8"},
+       {},
+       0,
+       1e-4,
+       1e-4},
+      {"running sums",
+       R"(graph(%0: f32[u0,u1]) {
+         %1: f32[u0,u1] = aten::cumsum(self=%0, dim=0, dtype=None)
+         %2: f32[u0,u1] = aten::cumprod(self=%0, dim=1, dtype=None)
+         return (%1, %2)
+       })",
+       {"u0 in [0, inf) hint 8", "u1 in [0, inf) hint 30"}},
+  });
+}
+
+TEST_CASE("dynamic: the greatest of rows that are not empty") {
+  check({{"arg of rows", R"(graph(%0: f32[u0,5], %1: f32[5,u0+1]) {
+         %2: i64[u0] = aten::argmax(self=%0, dim=1, keepdim=false)
+         %3: i64[5,1] = aten::argmin(self=%1, dim=1, keepdim=true)
+         %4: f32[5] = aten::amax(self=%1, dim=[1], keepdim=false)
+         return (%2, %3, %4)
+       })"}});
+}
+
+TEST_CASE("dynamic: indices") {
+  check({
+      {"embedding and its backward",
+       R"(graph(%0: f32[11,6], %1: i64[u0,3], %2: f32[u0,3,6]) {
+         %3: f32[u0,3,6] = aten::embedding(weight=%0, indices=%1, padding_idx=-1, scale_grad_by_freq=false, sparse=false)
+         %4: f32[11,6] = aten::embedding_dense_backward(grad_output=%2, indices=%1, num_weights=11, padding_idx=-1, scale_grad_by_freq=false)
+         return (%3, %4)
+       })",
+       {"u0 in [0, inf) hint 8"},
+       {{1, 11}}},
+      {"gather and scatter",
+       R"(graph(%0: f32[u0,5], %1: i64[u0,2], %2: f32[u0,2]) {
+         %3: f32[u0,2] = aten::gather(self=%0, dim=1, index=%1, sparse_grad=false)
+         %4: f32[u0,5] = aten::scatter.src(self=%0, dim=1, index=%1, src=%2)
+         %5: f32[u0,5] = aten::scatter_add(self=%0, dim=1, index=%1, src=%2)
+         return (%3, %4, %5)
+       })",
+       {"u0 in [0, inf) hint 8"},
+       {{1, 5}}},
+      {"advanced index",
+       R"(graph(%0: f32[9,4,u0], %1: i64[u0], %2: i64[3,1]) {
+         %3: f32[3,u0,u0] = aten::index.Tensor(self=%0, indices=[%2, %1])
+         return (%3)
+       })",
+       {"u0 in [0, inf) hint 8"},
+       {{1, 4}, {2, 9}}},
+  });
+}
+
+TEST_CASE("dynamic: joins, borders, repeats") {
+  check({
+      {"cat",
+       R"(graph(%0: f32[u0,3], %1: f32[u1,3], %2: f32[2,3]) {
+         %3: f32[u0+u1+2,3] = aten::cat(tensors=[%0, %1, %2], dim=0)
+         %4: f32[u0+u1+2,3] = aten::neg(self=%3)
+         return (%4)
+       })",
+       {"u0 in [0, inf) hint 8", "u1 in [0, inf) hint 30"}},
+      {"cat along the rows", R"(graph(%0: f32[2,u0], %1: f32[2,3]) {
+         %2: f32[2,u0+3] = aten::cat(tensors=[%0, %1], dim=1)
+         return (%2)
+       })"},
+      {"pad", R"(graph(%0: f32[u0,3,4]) {
+         %1: f32[u0,5,4] = aten::constant_pad_nd(self=%0, pad=[0, 0, 1, 1], value=2.5)
+         %2: f32[u0+3,3,4] = aten::constant_pad_nd(self=%0, pad=[0, 0, 0, 0, 1, 2], value=0.5)
+         return (%1, %2)
+       })"},
+      {"flip", R"(graph(%0: f32[u0,3]) {
+         %1: f32[u0,3] = aten::flip(self=%0, dims=[0, 1])
+         return (%1)
+       })"},
+      {"repeat", R"(graph(%0: f32[u0,3]) {
+         %1: f32[u0,6] = aten::repeat(self=%0, repeats=[1, 2])
+         return (%1)
+       })"},
+  });
+}
