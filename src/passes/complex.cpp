@@ -56,7 +56,7 @@ ir::Type as_pairs(ir::Type t) {
   if (!ir::is_complex(t.dtype)) return t;
   if (t.conj) decline("a conjugate that is written");
   t.dtype = part_of(t.dtype);
-  for (int64_t& s : t.strides) s *= 2;
+  for (ir::Size& s : t.strides) s *= 2;
   t.sizes.push_back(2);
   t.strides.push_back(1);
   return t;
@@ -64,7 +64,7 @@ ir::Type as_pairs(ir::Type t) {
 
 }  // namespace
 
-Val complex_scatter(Val base, Val src, int64_t offset, const Dims& strides) {
+Val complex_scatter(Val base, Val src, const ir::Size& offset, const Dims& strides) {
   ir::Type window = as_pairs({.dtype = src.dtype(), .sizes = src.sizes(), .strides = strides});
   Val real = base.b->view(base, as_pairs(base.type())), from = base.b->view(src, as_pairs(src.type()));
   if (real.dtype() != from.dtype()) decline("a window of another dtype");

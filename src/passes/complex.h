@@ -22,7 +22,7 @@ Val converted(Val v, ir::Dtype);
 /// The same elements in these strides, of a dense layout.
 Val complex_copy(Val, const Dims& strides);
 /// base with a window of complex values, or with a window in complex values, overwritten (prim::scatter).
-Val complex_scatter(Val base, Val src, int64_t offset_bytes, const Dims& strides);
+Val complex_scatter(Val base, Val src, const ir::Size& offset_bytes, const Dims& strides);
 
 /// An operand, or a number, in parts of this dtype.
 Parts operand(Op&, const char* arg, ir::Dtype);

@@ -108,7 +108,7 @@ void trilinear(Op& op) {
   const auto rank = static_cast<int64_t>(operands[0].sizes().size() + expanded[0].size());
   for (int64_t i = 0; i < rank; ++i) all += static_cast<char>('a' + i);
   const auto has = [](const std::string& s, char c) { return s.find(c) != s.npos; };
-  const auto lists = [](const Dims& dims, char c) { return std::ranges::find(dims, c - 'a') != dims.end(); };
+  const auto lists = [](const Dims& dims, char c) { return std::ranges::find(dims, Size(c - 'a')) != dims.end(); };
   for (int k = 0; k < 3; ++k) {
     if (operands[k].dtype() != d || !ir::is_float(d) || operands[k].numel() == 0) decline("not floats of one dtype");
     operands[k] = computed(operands[k]);
@@ -203,7 +203,7 @@ void block_diag(Op& op) {
   for (Val& v : blocks) {
     v = cast(v, p.result());
     if (v.dim() > 2) decline("a block of more dims");
-    v = reshape(v, {v.dim() == 2 ? v.size(0) : 1, v.dim() == 0 ? 1 : v.sizes().back()});
+    v = reshape(v, {v.dim() == 2 ? v.size(0) : Size(1), v.dim() == 0 ? Size(1) : v.sizes().back()});
     columns += v.size(1);
   }
   for (Val& v : blocks) {
