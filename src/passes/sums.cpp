@@ -196,7 +196,7 @@ class Sums : Rewriter {
     std::vector<Val> all;
     for (const Term& t : group) all.push_back(operand(t, "self"));
     const Node& n = *group[0].node;
-    return passes::sum(cat(all, 0), std::get<Dims>(*n.find("dim")), std::get<bool>(*n.find("keepdim")));
+    return passes::sum(cat(all, 0), *ir::as_dims(*n.find("dim")), std::get<bool>(*n.find("keepdim")));
   }
 
   Val rows_by_index(const Terms& group) {
