@@ -152,6 +152,9 @@ void Lowering::write_in_place() {
     s.kind = Step::Kind::alias;
     s.after.insert(s.after.end(), readers[e.buffer].begin(), readers[e.buffer].end() - 1);
     from.alias_of = s.buffer;
+    // What else is written there overwrites what the readers read.
+    for (const int w : writers[s.buffer])
+      if (w != i) program_.steps[static_cast<size_t>(w)].after.push_back(i);
   }
 }
 
