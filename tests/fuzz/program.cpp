@@ -317,6 +317,8 @@ void take_the_other_way(const Step& step, std::vector<at::Tensor>& values, bool 
     other = finite(value(0)) ? at::Tensor() : values.back() * NAN;
   else if (backward && step.op == "aten::layer_norm" && value(2).defined() && !finite(value(2)))
     other = values.back() * NAN;  // the gradient under an infinite weight: NaN throughout by eager's formula
+  else if (step.op == "aten::group_norm" && value(2).defined() && !finite(value(2)))
+    other = values.back() * NAN;  // infinities of the weight and the mean: which of them meet is the formula's choice
   else if (values.back().is_complex() && !finite(values.back()))  // which part of it is NaN is the kernel's choice
     other = at::complex(at::real(values.back()).nan_to_num(0, 0, 0), at::imag(values.back()).nan_to_num(0, 0, 0));
   if (!other.defined()) return;
