@@ -176,13 +176,12 @@ class LoadedRunnable final : public Runnable {
   void refuse_argument(int positional, const std::string& asked) const override {
     refuse(Check::load_signature_argument, "load: argument " + std::to_string(positional) + " is " + asked +
                                                " in the signature asked for; the artifact takes the arguments " +
-                                               signature_.in_spec.value_or("(unknown)") +
-                                               kinds_in_words(argument_kinds(signature_)));
+                                               in_words(argument_tree(signature_), argument_kinds(signature_)));
   }
   void refuse_result(const std::string& asked) const override {
-    refuse(Check::load_signature_result, "load: the result is " + asked +
-                                             " in the signature asked for; the artifact returns " +
-                                             signature_.out_spec + kinds_in_words(result_kinds(signature_)));
+    refuse(Check::load_signature_result,
+           "load: the result is " + asked + " in the signature asked for; the artifact returns " +
+               in_words(artifact::parse_tree(signature_.out_spec), result_kinds(signature_)));
   }
   const std::string& backend() const override { return signature_.backend; }
   std::string metadata() const override { return artifact::to_json(artifact_->metadata()); }
@@ -197,11 +196,10 @@ class LoadedRunnable final : public Runnable {
     std::vector<at::Tensor> constants;  // it is this one
   };
 
-  static std::string kinds_in_words(const std::vector<Kind>& kinds) {
-    static const char* const names[] = {"None", "bool", "int", "float", "str", "tensor"};
-    std::string out;
-    for (Kind k : kinds) out += (out.empty() ? ", leaves: " : ", ") + std::string(names[static_cast<size_t>(k)]);
-    return out;
+  /// "([tensor, tensor], int)"
+  static std::string in_words(const artifact::Tree& tree, const std::vector<Kind>& kinds) {
+    static const char* const names[] = {"none", "bool", "int", "float", "str", "tensor"};
+    return artifact::print(tree, [&, next = size_t{0}]() mutable { return names[static_cast<size_t>(kinds[next++])]; });
   }
 
   static void warn_of_lost_grad() {

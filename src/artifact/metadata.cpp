@@ -16,6 +16,20 @@ using Json = nlohmann::ordered_json;
   throw PrecompileError("the artifact's metadata is malformed: " + field + " " + why);
 }
 
+// Fractions stand in a few places only: elsewhere one would be read as an integer, which is undefined if it is too
+// large.
+Json parse(std::string_view json) {
+  using Event = Json::parse_event_t;
+  bool may_be_fraction = false;
+  const auto check = [&](int, Event event, Json& v) {
+    if (event == Event::value && v.is_number_float() && !may_be_fraction)
+      malformed("the number " + v.dump(), "is no integer");
+    may_be_fraction = event == Event::key && (v == "real" || v == "flops" || v == "bytes");
+    return true;
+  };
+  return Json::parse(json, check);
+}
+
 // ---- Strings and numbers that JSON cannot hold as they are ----
 
 // Bytes that are not UTF-8 become {"bytes": [..]}.
@@ -311,7 +325,7 @@ std::string to_json(const Metadata& m) {
 
 Metadata from_json(std::string_view json) {
   try {
-    const Json j = Json::parse(json);
+    const Json j = parse(json);
     Metadata m;
     Signature& s = m.signature;
     if (const int version = j.at("VERSION"); version > kFormatVersion)

@@ -135,15 +135,19 @@ std::string describe(const Tree& tree) {
 }  // namespace
 
 std::string print(const Tree& tree) {
+  return print(tree, [] { return "*"; });
+}
+
+std::string print(const Tree& tree, const std::function<std::string()>& leaf) {
   static constexpr const char *open[] = {"", "(", "[", "{", "("}, *close[] = {"", ")", "]", "}", ")"};
-  if (tree.kind == Kind::leaf) return "*";
+  if (tree.kind == Kind::leaf) return leaf();
   const auto kind = static_cast<size_t>(tree.kind);
   std::string text = tree.name + open[kind];
   for (size_t i = 0; i < tree.children.size(); ++i) {
     if (i > 0) text += ", ";
     if (tree.kind == Kind::dict) text += quoted(tree.keys[i]) + ": ";
     if (tree.kind == Kind::record) text += tree.keys[i] + "=";
-    text += print(tree.children[i]);
+    text += print(tree.children[i], leaf);
   }
   if (tree.kind == Kind::tuple && tree.children.size() == 1) text += ",";
   return text + close[kind];

@@ -2,6 +2,7 @@
 //   *   (a, b)   (a,)   [a, b]   {'k': a}   Name(field=a, field2=b)
 // A leaf is `*`. The text is canonical: print(parse(t)) == t, so equal structures have equal strings.
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,8 @@ struct Tree {
 };
 
 std::string print(const Tree&);
+/// The same with words for the leaves, which are asked for in depth-first order.
+std::string print(const Tree&, const std::function<std::string()>& leaf);
 /// Throws PrecompileError naming the column and what was expected.
 Tree parse_tree(std::string_view text);
 int count_leaves(const Tree&);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kAbout =
     "Compiles OUT.cpp to a shared object. The text includes no header and needs no library, so this is the same as\n"
-    "`g++ -O3 -shared -fPIC OUT.cpp -o OUT.so`, but compiles its parts in parallel and checks that it is an artifact.";
+    "`g++ -O2 -shared -fPIC OUT.cpp -o OUT.so`, but compiles its parts in parallel and checks that it is an artifact.";
 
 constexpr const char* kExample =
     "Example:\n"

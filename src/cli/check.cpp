@@ -49,6 +49,12 @@ std::vector<std::string> expected_inputs(const artifact::Signature& signature) {
   return texts;
 }
 
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : ", ") + text;
+  return all.empty() ? "none" : all;
+}
+
 std::string number(double x) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", x);
@@ -89,13 +95,17 @@ void run(const Options& o) {
       std::vector<Row>& rows;
       size_t at = 0;
     } context{rows};
-    check_plugin(plugin, plugin.check(
-                             &request,
-                             [](void* c, const precast_check_row* row) {
-                               auto& context = *static_cast<Context*>(c);
-                               merge(context.rows, context.at, *row);
-                             },
-                             &context));
+    const int code = plugin.check(
+        &request,
+        [](void* c, const precast_check_row* row) {
+          auto& context = *static_cast<Context*>(c);
+          merge(context.rows, context.at, *row);
+        },
+        &context);
+    if (code == 1 && o.inputs.empty())
+      throw PrecompileError(plugin.last_error() + std::string("\nThe inputs were made from the metadata (") +
+                            joined(texts) + "); --input gives others, such as those of the capture.");
+    check_plugin(plugin, code);
   }
   std::vector<std::vector<std::string>> lines = {{"compared", "type", "largest difference", ""}};
   int wrong = 0;

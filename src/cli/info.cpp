@@ -110,8 +110,8 @@ void print_call(const Pair& pair) {
   for (const auto& leaf : s.leaves)
     rows.push_back({leaf.where, leaf.kind == artifact::UserLeaf::Kind::tensor ? ir::to_string(leaf.tensor.type)
                                                                               : "must be " + input_text(leaf)});
-  for (size_t i = 0; i < s.results.size(); ++i)
-    rows.push_back({"result " + std::to_string(i), result_text(s, m.outputs, s.results[i])});
+  const std::vector<std::string> places = result_places(s);
+  for (size_t i = 0; i < s.results.size(); ++i) rows.push_back({places.at(i), result_text(s, m.outputs, s.results[i])});
   if (s.results.empty()) rows.push_back({"results", "none"});
   const auto lines = effects(s);
   constexpr size_t kShown = 12;
@@ -205,7 +205,9 @@ Json to_json(const Pair& pair) {
                               {"tensor", leaf.kind == artifact::UserLeaf::Kind::tensor},
                               {"input", leaf.kind == artifact::UserLeaf::Kind::tensor ? ir::to_string(leaf.tensor.type)
                                                                                       : input_text(leaf)}});
-  for (const auto& r : s.results) j["results"].push_back(result_text(s, m.outputs, r));
+  const std::vector<std::string> places = result_places(s);
+  for (size_t i = 0; i < s.results.size(); ++i)
+    j["results"].push_back({{"where", places.at(i)}, {"value", result_text(s, m.outputs, s.results[i])}});
   j["effects"] = effects(s);
   j["conditions"] = s.conditions;
   j["total_ops"] = m.total_ops;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "artifact/isa.h"
+#include "artifact/spec.h"
 #include "cli/table.h"
 #include "io/file.h"
 #include "ir/print.h"
@@ -140,6 +141,10 @@ std::string source_text(const artifact::Signature& s, int source) {
   for (const artifact::UserLeaf& leaf : s.leaves)
     if (leaf.kind == artifact::UserLeaf::Kind::tensor && i-- == 0) return leaf.where;
   return "source " + std::to_string(source);
+}
+
+std::vector<std::string> result_places(const artifact::Signature& s) {
+  return artifact::leaf_places(artifact::parse_tree(s.out_spec), "result");
 }
 
 std::string result_text(const artifact::Signature& s, const std::vector<ir::Type>& outputs, const artifact::Result& r) {

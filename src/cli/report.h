@@ -45,6 +45,9 @@ std::string input_text(const artifact::UserLeaf&);
 /// A result, or a condition, in words: "f32[1,10]", "view of argument 0", "3".
 std::string result_text(const artifact::Signature&, const std::vector<ir::Type>& outputs, const artifact::Result&);
 
+/// Where each result stands in what the call returns: "result['logits']", "result[0]", "result".
+std::vector<std::string> result_places(const artifact::Signature&);
+
 /// "parameter 'fc.weight'", "buffer 'bn.running_mean'", "argument 1".
 std::string source_text(const artifact::Signature&, int source);
 

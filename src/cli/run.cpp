@@ -150,10 +150,11 @@ struct Model {
   }
 };
 
-void write_results(const Model& m, const fs::path& dir) {
+void write_results(const Model& m, const artifact::Signature& s, const fs::path& dir) {
+  const std::vector<std::string> places = result_places(s);
   for (int i = 0; i < precast_num_outputs(m.outputs); ++i) {
     const precast_leaf& leaf = *precast_output(m.outputs, i);
-    const std::string name = std::to_string(i) + ".npy";
+    const std::string name = std::to_string(i) + ".npy", &place = places.at(static_cast<size_t>(i));
     io::Array array;
     if (leaf.kind == PRECAST_TENSOR) {
       array = to_array(leaf.t);
@@ -167,7 +168,7 @@ void write_results(const Model& m, const fs::path& dir) {
       else
         std::memcpy(array.data, &leaf.i, static_cast<size_t>(ir::itemsize(dtype)));
     } else {
-      std::cout << "result " << i << ": "
+      std::cout << place << ": "
                 << (leaf.kind == PRECAST_STRING
                         ? "a string, \"" + std::string(leaf.s, static_cast<size_t>(leaf.length)) + "\""
                         : "none")
@@ -175,7 +176,7 @@ void write_results(const Model& m, const fs::path& dir) {
       continue;
     }
     io::write_npy(dir / name, array);
-    std::cout << "result " << i << ": " << ir::to_string(array.type) << " -> " << (dir / name).string() << "\n";
+    std::cout << place << ": " << ir::to_string(array.type) << " -> " << (dir / name).string() << "\n";
   }
 }
 
@@ -232,7 +233,7 @@ void run(const Options& o) {
   std::error_code error;
   fs::create_directories(o.out, error);
   if (error) throw PrecompileError(o.out + ": the folder cannot be made: " + error.message());
-  write_results(m, o.out);
+  write_results(m, s, o.out);
   write_effects(m, s, inputs, weights, o);
 }
 

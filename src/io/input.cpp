@@ -184,6 +184,8 @@ Array tensor(std::string_view text, uint64_t seed) {
   const ir::Type type = ir::contiguous(storage->dtype, ir::sizes(*sizes));
   const std::string name(ir::name(type.dtype));
   const Fill f = fill_named(type.dtype, how, type.numel(), seed);
+  if (!f.value && how.find("..") != how.npos)
+    bad(text, "'" + std::string(how) + "' is no range of numbers: it is LOW..END, with LOW below END");
   if (!f.value) bad(text, "'" + std::string(how) + "' is no fill for " + name);
   if (f.low < storage->low || f.end > storage->end)
     bad(text, "'" + std::string(how) + "' gives numbers that " + name + " does not hold");

@@ -103,7 +103,7 @@ struct Graph {
   std::vector<ValueId> outputs;  // may repeat, may name an input
 
   ValueId add_value(Type, std::string name = {});
-  const Type& type(ValueId id) const { return values[static_cast<size_t>(id)].type; }
+  const Type& type(ValueId id) const { return values.at(static_cast<size_t>(id)).type; }
 };
 
 /// Calls f(Slot, ValueId) for each tensor operand, undefined ones included. On a mutable node f may

@@ -93,7 +93,7 @@ class Sums : Rewriter {
 
   /// Terms of equal keys can be given at once; empty: this one stays.
   std::string key(const Term& t) const {
-    if (!t.node || !t.node->writes.empty()) return {};
+    if (!t.node || t.node->outs.size() != 1 || !t.node->writes.empty()) return {};
     const Node& n = *t.node;
     const Type& own = type(n.outs[0].id);
     const std::string k = n.op + ir::to_string(own) + (t.view ? ir::to_string(type(t.value)) : "");

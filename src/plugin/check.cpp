@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "artifact/spec.h"
 #include "host_torch/module_tensors.h"
 #include "plugin/commands.h"
 #include "plugin/compare.h"
@@ -38,10 +39,12 @@ std::string words(const detail::Leaf& leaf) {
   }
 }
 
-void append(std::vector<Item>& items, const std::string& what, const Flat& flat) {
+// One item a leaf, named by its place below `root`.
+void append(std::vector<Item>& items, const std::string& root, const Flat& flat) {
+  const std::vector<std::string> places = artifact::leaf_places(artifact::parse_tree(flat.spec), root);
   for (size_t i = 0; i < flat.leaves.size(); ++i) {
     const detail::Leaf& leaf = flat.leaves[i];
-    Item item{what + (flat.leaves.size() > 1 ? " " + std::to_string(i) : ""), {}, {}};
+    Item item{places.at(i), {}, {}};
     if (leaf.kind == detail::Kind::tensor)
       item.tensor = *leaf.tensor;
     else
@@ -54,7 +57,7 @@ std::vector<Item> everything(const Side& side) {
   std::vector<Item> items;
   Flat result;
   result.add(side.result, "the result");
-  append(items, "output", result);
+  append(items, "result", result);
   append(items, "input", flatten_arguments(side.inputs));
   const detail::ModuleRef module{nullptr, &side.module};
   for (const auto& t : host_torch::module_tensors({&module, 1}))

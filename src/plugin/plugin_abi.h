@@ -46,7 +46,7 @@ typedef struct precast_check_request {
 
 /* One thing `check` compared: an output, a written input or buffer. */
 typedef struct precast_check_row {
-  const char* what;  /* "output 0", "buffer 'bn.running_mean'" */
+  const char* what;  /* "result[0]", "buffer 'bn.running_mean'" */
   const char* type;  /* "f32[1,10]" */
   double difference; /* largest |a - b|; infinity when one of them alone is NaN */
   precast_i32 equal; /* within the tolerance, and of one type, layout and aliasing */

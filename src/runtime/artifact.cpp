@@ -100,7 +100,7 @@ void check_pairing(const Cache& cache, const Metadata& m, std::string_view code,
     if (expected != found)
       refuse(check,
              name + " does not belong to this artifact: " + differs(field, "'" + expected + "'", "'" + found + "'") +
-                 ". Pass the two files that one capture wrote.");
+                 ". Pass the two files that one capture wrote; a text that was edited or cut belongs to no cache.");
   };
   same(Check::load_backend, "backend", m.signature.backend, cache.backend);
   same(Check::load_tracer, "tracer", m.signature.tracer, cache.tracer);

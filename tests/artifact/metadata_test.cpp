@@ -143,6 +143,10 @@ TEST_CASE("malformed metadata is a PrecompileError that names the field") {
                        PrecompileError);
   CHECK_THROWS_WITH_AS(from_json(without("\"VERSION\": 1", "\"VERSION\": 99")), doctest::Contains("format version 99"),
                        PrecompileError);
+  CHECK_THROWS_WITH_AS(from_json(without("\"VERSION\": 1", "\"VERSION\": 5.55e+51")),
+                       doctest::Contains("the number 5.55e+51 is no integer"), PrecompileError);
+  CHECK_THROWS_WITH_AS(from_json(without("\"PARTS\": ", "\"PARTS\": 1.5e")), doctest::Contains("malformed"),
+                       PrecompileError);
   CHECK_THROWS_AS(from_json("{"), PrecompileError);
   CHECK_THROWS_AS(from_json(""), PrecompileError);
   for (size_t n = 0; n < json.size(); n += 7) CHECK_THROWS_AS(from_json(json.substr(0, n)), PrecompileError);

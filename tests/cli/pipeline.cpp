@@ -68,7 +68,7 @@ TEST_CASE("run computes what the model computes, without LibTorch and without a 
   REQUIRE_MESSAGE(o.code == 0, o.err);
   CHECK(o.err == "precast: loading " + p.cpp +
                      ": an artifact and its cache are executable input; load only files that you made or trust\n");
-  CHECK(has(o.out, "result 0: f32[2,4] -> " + out + "/0.npy"));
+  CHECK(has(o.out, "result: f32[2,4] -> " + out + "/0.npy"));
 
   std::vector<float> weight, bias;
   for (const auto& t : io::read_safetensors(w)) (t.name == "weight" ? weight : bias) = floats(t.array);
@@ -160,7 +160,7 @@ TEST_CASE("check agrees with eager, and sees a difference where there is one") {
   const Pair& p = pair("net", kNet);
   const Output good = precast_program({"check", model("net"), p.cpp, p.cache});
   CHECK_MESSAGE(good.code == 0, good.err);
-  CHECK(has(good.out, "output"));
+  CHECK(has(good.out, "result"));
   CHECK(has(good.out, "equal to eager over 3 rounds"));
   const Pair& counter = pair("counter", {"--input", "f32[3]"});
   const Output effects = precast_program({"check", model("counter"), counter.cpp, counter.cache});
@@ -238,7 +238,7 @@ TEST_CASE("info tells about a pair, for people and for programs") {
   REQUIRE_MESSAGE(o.code == 0, o.err);
   CHECK(o.out.starts_with("fully lowered: "));
   for (const char* part :
-       {"call\n", "1 module", "2 parameters (28 values, 112 B)", "argument 1", "f32[2,6]", "result 0", "f32[2,4]",
+       {"call\n", "1 module", "2 parameters (28 values, 112 B)", "argument 1", "f32[2,6]", "result ", "f32[2,4]",
         "recorded ops: ", "kernels: ", "fused into it", "files\n", "exports precast_model()", "cache", "baseline"})
     CHECK_MESSAGE(has(o.out, part), part);
 

@@ -120,7 +120,7 @@ TEST_CASE("input: what is not understood is named, with a way to write it") {
       {"f32[3]:", "expected ':'"},
       {"f32[3]:rand", "'rand' is no fill for f32"},
       {"i64[3]:randn", "'randn' is no fill for i64"},
-      {"i64[3]:5..5", "is no fill"},
+      {"i64[3]:5..5", "'5..5' is no range of numbers: it is LOW..END, with LOW below END"},
       {"f32[9999999999,9999999999]", "too large"},
       {"u8[3]:0..300", "'0..300' gives numbers that u8 does not hold"},
       {"u8[3]:-1..3", "u8 does not hold"},

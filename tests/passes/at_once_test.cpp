@@ -62,6 +62,13 @@ TEST_CASE("a product that somebody else reads stays, and so does a sum in halves
   CHECK(count(print(g), "aten::mm") == 2);
 }
 
+TEST_CASE("terms whose op has no first result stay as they are") {
+  const std::string text = after(sum_at_once, "%0: f32[2,3], %1: f32[2,3]",
+                                 "_, %2: f32[2,3] = custom::op(self=%0)\n_, %3: f32[2,3] = custom::op(self=%1)\n" +
+                                     add(4, "f32[2,3]", 2, 3) + "return (%4)");
+  CHECK(count(text, "custom::op") == 2);
+}
+
 TEST_CASE("zeros but for a part: the parts are joined") {
   const std::string zeros =
       "%9: f32[2,4,3] = aten::full(size=[2,4,3], fill_value=0.0, dtype=f32, layout=None, device=cpu, "
