@@ -233,7 +233,7 @@ TEST_CASE("backend=\"eager\": the host runs the graph, no compiler is needed") {
 
 TEST_CASE("a pair that does not belong together is refused by field") {
   const PairBytes& pair = inductor_pair();
-  const std::string advice = ". Pass the two files that one capture wrote.";
+  const std::string advice = ". Pass the two files that one capture wrote; a text that was edited or cut belongs to no cache.";
   PairBytes other = pair;
   other.code += "\n";
   CHECK(message_of(other) == "the cache does not belong to this artifact: code_hash: expected '" +
