@@ -87,11 +87,12 @@ typedef struct precast_host {
   /* Runs fn(arg, begin, end) over disjoint pieces that cover [0, count), on any threads; returns when all are done. */
   void (*parallel_for)(void* context, precast_i64 count, precast_i64 grain,
                        void (*fn)(void* arg, precast_i64 begin, precast_i64 end), void* arg);
-  /* Runs host op `index` (its text: metadata HOST_OPS). `in` points at each input's first element, laid out as
-   * the text says; set `out` likewise: memory stays the host's and lives until the call ends. 0 on success.
-   * Index -1 runs the whole graph (artifacts without kernels): in[i] is the `const precast_tensor*` that graph input i
-   * comes from (add its offset_bytes), out[i] the `precast_tensor*` of graph output i, which the host fills. */
-  int (*host_op)(void* context, precast_i32 index, void* const* in, void** out);
+  /* Runs host op `index` (its text: metadata HOST_OPS) for these values of the symbols. `in` points at each input's
+   * first element, laid out as the text says; set `out` likewise: memory stays the host's and lives until the call
+   * ends. 0 on success. Index -1 runs the whole graph (artifacts without kernels): in[i] is the `const precast_tensor*`
+   * that graph input i comes from (add its offset_bytes), out[i] the `precast_tensor*` of graph output i, which the
+   * host fills. */
+  int (*host_op)(void* context, precast_i32 index, const precast_i64* symbols, void* const* in, void** out);
   /* Keeps the message of the failure about to be returned. */
   void (*fail)(void* context, precast_i32 kind, const char* message);
   precast_i32 num_threads;
@@ -100,9 +101,34 @@ typedef struct precast_host {
 
 /* ---- Tables: the calling convention of one artifact, built from its metadata ---- */
 
+/* A size that only a call knows: size `dim` of user leaf `leaf`. */
+typedef struct precast_symbol_spec {
+  const char* name;     /* "u0" */
+  precast_i64 min, max; /* both included; max 2^63-1: none */
+  precast_i32 leaf, dim;
+} precast_symbol_spec;
+
+enum {
+  PRECAST_CONSTANT, /* a */
+  PRECAST_ADD,
+  PRECAST_MULTIPLY,
+  PRECAST_FLOOR_DIV, /* rounded down; MOD has the sign of the divisor */
+  PRECAST_MOD,
+  PRECAST_MAX,
+  PRECAST_MIN
+};
+
+/* The numbers of a call are the values of the symbols, then one for each of these: `op` of the numbers a and b, which
+ * stand before it. */
+typedef struct precast_number_spec {
+  const char* text; /* "2*u0+1"; 0: a part of others only */
+  precast_i64 a, b;
+  precast_i32 op, reserved;
+} precast_number_spec;
+
 typedef struct precast_tensor_spec {
   const char* name;
-  const precast_i64* sizes;
+  const precast_i64* sizes; /* below 0: number -1 - n of the call */
   const precast_i64* strides;
   precast_i32 ndim, dtype, device_type, device_index;
   precast_i32 read;  /* the graph reads or writes it: its layout counts */
@@ -155,6 +181,14 @@ typedef struct precast_spec {
   precast_i32 n_outputs, n_writes;
   const precast_tensor_spec* outputs; /* graph outputs; allocated by the host */
   const precast_write_spec* writes;   /* applied last, when nothing can fail any more */
+  precast_i32 n_symbols, n_numbers;   /* n_numbers: the symbols and what is computed of them */
+  const precast_symbol_spec* symbols; /* in the order of the graph */
+  const precast_number_spec* numbers; /* n_numbers - n_symbols */
+  precast_i32 n_constraints, n_slots_of_arena;
+  const precast_i32* constraints;    /* numbers that must not be negative */
+  const precast_i32* slots_of_arena; /* numbers: bytes of more arena behind scratch memory, each rounded up to 64 */
+  precast_i32 n_call_numbers;        /* in precast_call.numbers: numbers, then sizes and strides of each output */
+  precast_i32 reserved;
 } precast_spec;
 
 /* ---- One call ---- */
@@ -170,6 +204,10 @@ typedef struct precast_call {
   char* arena;                 /* arena_bytes, 64-byte aligned, may hold anything */
   char* prepared;              /* prepared_bytes: filled by prepare (frozen) or 0: prepare in the arena */
   precast_tensor* outputs;     /* n_outputs, filled through host->allocate */
+  precast_i64* numbers;        /* n_call_numbers, filled; sizes and strides of outputs point into it */
+  /* With slots_of_arena, another arena of so many bytes until the call ends; 0 where there is no memory. */
+  char* (*take_arena)(void* arena_context, precast_i64 bytes);
+  void* arena_context;
 } precast_call;
 
 /* What kernels get: the graph's inputs and outputs in order, scratch memory, packed weights. */
@@ -188,8 +226,8 @@ typedef struct precast_artifact {
   const char* metadata; /* JSON */
   const char* graph;    /* text of the recorded graph */
   const precast_spec* spec;
-  const char* isa; /* the section chosen on this CPU */
-  precast_i64 arena_bytes, prepared_bytes;
+  const char* isa;                         /* the section chosen on this CPU */
+  precast_i64 arena_bytes, prepared_bytes; /* arena_bytes: without slots_of_arena */
   /* Checks a model against the spec; slot_of[t] becomes the index in `entries` of interned tensor t (n_params +
    * n_buffers). */
   int (*check_modules)(const precast_host*, const precast_named* entries, precast_i32 n_entries, precast_i32* slot_of);

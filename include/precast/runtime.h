@@ -32,7 +32,7 @@ int precast_load(const char* artifact_path, const char* cache_path, precast_runn
 /** Runs host ops, and whole graphs of artifacts without kernels: see precast_host.host_op. */
 typedef struct precast_host_ops {
   void* context;
-  int (*run)(void* context, precast_i32 index, void* const* in, void** out);
+  int (*run)(void* context, precast_i32 index, const precast_i64* symbols, void* const* in, void** out);
   const char* (*last_error)(void); /**< why run() failed, on the thread that called it */
 } precast_host_ops;
 /** Like precast_load, for artifacts that need host ops; `ops` may be NULL, and must outlive the model's calls. */
@@ -44,7 +44,8 @@ void precast_free_runnable(precast_runnable* model);
 
 /** The artifact's metadata as JSON (names, shapes, structures); lives as long as the model. */
 const char* precast_metadata(const precast_runnable* model);
-/** Number of user leaves and what leaf `i` is expected to be (tensor: dtype, sizes, strides; number: its value). */
+/** Number of user leaves and what leaf `i` is expected to be (tensor: dtype, sizes, strides, below 0 where they
+ * vary from call to call; number: its value). */
 int precast_num_leaves(const precast_runnable* model);
 const precast_leaf_spec* precast_expected_leaf(const precast_runnable* model, int i);
 

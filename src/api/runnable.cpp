@@ -354,6 +354,7 @@ class LoadedRunnable final : public Runnable {
     for (const Leaf& leaf : a.leaves) leaves.push_back(describe_leaf(leaf));
     auto bound = describe_all(frozen ? pointers_to(frozen->read) : live);
     c10::SmallVector<precast_tensor, 8> outputs(artifact_->metadata().outputs.size());
+    c10::SmallVector<precast_i64, 16> numbers(static_cast<size_t>(artifact_->spec().n_call_numbers));
 
     CallHost host(host_);
     precast_call call{};
@@ -367,12 +368,14 @@ class LoadedRunnable final : public Runnable {
     call.bound = bound.data();
     call.prepared = frozen ? frozen->prepared : nullptr;
     call.outputs = outputs.data();
+    call.numbers = numbers.data();
     if (const int code = artifact_->call(host.abi(), call)) host.raise(code);
 
     if (loses_grad_ && at::GradMode::is_enabled()) std::call_once(told_, warn_of_lost_grad);
     host_torch::mark_written(signature_, all);
-    host_torch::deliver_gradients(signature_, exclusive_gradients_, all, outputs.data());
-    host_torch::pack_results(signature_, all, outputs.data(), results);
+    const host_torch::Values values = artifact::values_of(artifact_->metadata(), numbers.data());
+    host_torch::deliver_gradients(signature_, exclusive_gradients_, all, outputs.data(), values);
+    host_torch::pack_results(signature_, all, outputs.data(), values, results);
   }
 
   runtime::ArtifactPtr artifact_;

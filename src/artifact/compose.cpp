@@ -198,7 +198,7 @@ template <class Section>
 struct precast_made {
   static const precast_program& program() {
     static constexpr precast_program made = {&precast_the_spec, Section::run, Section::prepare, )" +
-         std::to_string(scratch) + R"(};
+         std::to_string(scratch) + ", " + std::to_string(m.prepared_bytes) + R"(};
     return made;
   }
   static int check_modules(const precast_host* host, const precast_named* entries, int n, int* slot_of) {

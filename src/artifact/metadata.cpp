@@ -1,9 +1,11 @@
 #include "artifact/metadata.h"
 
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "artifact/constraints.h"
 #include "ir/print.h"
 #include "util/errors.h"
 
@@ -85,21 +87,62 @@ void set_lazy(ir::Type& t, const std::string& s) {
   t.neg = s.find("neg") != s.npos;
 }
 
-ir::Dims dims(const Json& j) { return ir::sizes(j.get<std::vector<int64_t>>()); }
+// A size is a number, or the text of an expression of symbols.
+Json size(const ir::Size& s) { return s.is_symbolic() ? Json(ir::to_string(s)) : Json(int64_t{s}); }
+Json dims(const ir::Dims& d) {
+  Json list = Json::array();
+  for (const ir::Size& s : d) list.push_back(size(s));
+  return list;
+}
 
 Json type(const ir::Type& t) {
   return {{kDtype, ir::name(t.dtype)},
-          {kSizes, ir::numbers(t.sizes)},
-          {kStrides, ir::numbers(t.strides)},
+          {kSizes, dims(t.sizes)},
+          {kStrides, dims(t.strides)},
           {kDevice, ir::name(t.device)},
           {kLazy, lazy(t)}};
 }
 
-ir::Type type(const Json& j) {
-  ir::Type t{dtype_of(j.at(kDtype)), dims(j.at(kSizes)), dims(j.at(kStrides)), device_of(j.at(kDevice))};
-  set_lazy(t, j.at(kLazy));
-  return t;
-}
+Json bound(int64_t max) { return max == ir::Symbol::kUnbounded ? Json() : Json(max); }
+Json symbol(const ir::Symbol& s) { return Json::array({ir::name(s), s.min, bound(s.max), s.hint}); }
+
+/// Reads what may name symbols.
+struct Reader {
+  std::vector<ir::Symbol> symbols;
+
+  void symbol(const Json& j) {
+    ir::Symbol s{0, j.at(1), j.at(2).is_null() ? ir::Symbol::kUnbounded : j.at(2).get<int64_t>(), j.at(3)};
+    const std::string name = j.at(0);
+    const auto digits = std::from_chars(name.data() + !name.empty(), name.data() + name.size(), s.id);
+    if (digits.ec != std::errc{} || s.id < 0 || ir::name(s) != name || find(name))
+      malformed("SYMBOLS", "holds " + j.at(0).dump());
+    if (s.min < 0 || s.min > s.max) malformed("SYMBOLS", "has bounds of " + name + " that no size is within");
+    symbols.push_back(s);
+  }
+  std::optional<ir::Symbol> find(std::string_view name) const {
+    for (const ir::Symbol& s : symbols)
+      if (ir::name(s) == name) return s;
+    return {};
+  }
+  ir::Size size(const Json& j) const {
+    if (!j.is_string()) return j.get<int64_t>();
+    const std::string text = j;
+    std::string_view rest = text;
+    const auto s = ir::parse_size(rest, [&](std::string_view name) { return find(name); });
+    if (!s || !rest.empty()) malformed("a size", "is '" + text + "', which is no expression of SYMBOLS");
+    return *s;
+  }
+  ir::Dims dims(const Json& j) const {
+    ir::Dims d;
+    for (const Json& s : j) d.push_back(size(s));
+    return d;
+  }
+  ir::Type type(const Json& j) const {
+    ir::Type t{dtype_of(j.at(kDtype)), dims(j.at(kSizes)), dims(j.at(kStrides)), device_of(j.at(kDevice))};
+    set_lazy(t, j.at(kLazy));
+    return t;
+  }
+};
 
 // ---- Values of leaves and results ----
 
@@ -128,8 +171,8 @@ void put_tensors(Json& j, const std::string& prefix, const std::vector<TensorMet
     for (const TensorMeta& t : tensors) list.push_back(get(t));
   };
   column("_NAMES", [](auto& t) { return text(t.name); });
-  column("_SHAPES", [](auto& t) { return ir::numbers(t.type.sizes); });
-  column("_STRIDES", [](auto& t) { return ir::numbers(t.type.strides); });
+  column("_SHAPES", [](auto& t) { return dims(t.type.sizes); });
+  column("_STRIDES", [](auto& t) { return dims(t.type.strides); });
   column("_DTYPES", [](auto& t) { return std::string(ir::name(t.type.dtype)); });
   column("_DEVICES", [](auto& t) { return ir::name(t.type.device); });
   column("_LAZY", [](auto& t) { return lazy(t.type); });
@@ -137,7 +180,7 @@ void put_tensors(Json& j, const std::string& prefix, const std::vector<TensorMet
   column("_READ", [](auto& t) { return t.read; });
 }
 
-std::vector<TensorMeta> get_tensors(const Json& j, const std::string& prefix) {
+std::vector<TensorMeta> get_tensors(const Reader& read, const Json& j, const std::string& prefix) {
   std::vector<TensorMeta> tensors(j.at(prefix + "_NAMES").size());
   const auto column = [&](const char* name, auto&& set) {
     const Json& list = j.at(prefix + name);
@@ -145,8 +188,8 @@ std::vector<TensorMeta> get_tensors(const Json& j, const std::string& prefix) {
     for (size_t i = 0; i < tensors.size(); ++i) set(tensors[i], list[i]);
   };
   column("_NAMES", [](auto& t, const Json& v) { t.name = text(v); });
-  column("_SHAPES", [](auto& t, const Json& v) { t.type.sizes = dims(v); });
-  column("_STRIDES", [](auto& t, const Json& v) { t.type.strides = dims(v); });
+  column("_SHAPES", [&](auto& t, const Json& v) { t.type.sizes = read.dims(v); });
+  column("_STRIDES", [&](auto& t, const Json& v) { t.type.strides = read.dims(v); });
   column("_DTYPES", [](auto& t, const Json& v) { t.type.dtype = dtype_of(v); });
   column("_DEVICES", [](auto& t, const Json& v) { t.type.device = device_of(v); });
   column("_LAZY", [](auto& t, const Json& v) { set_lazy(t.type, v); });
@@ -159,7 +202,17 @@ std::vector<TensorMeta> get_tensors(const Json& j, const std::string& prefix) {
 
 constexpr const char* kKinds[] = {"none", "bool", "int", "float", "str", "tensor"};
 
-void put_leaves(Json& j, const std::vector<UserLeaf>& leaves) {
+// {"0": [2, null]}: the least and greatest size of a dim that varies, of those that are bounded.
+Json bounds(const ir::Dims& sizes, const std::vector<ir::Symbol>& symbols) {
+  Json found;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    for (const ir::Symbol& s : symbols)
+      if (sizes[d] == ir::Size::symbol(s) && (s.min > 0 || s.max != ir::Symbol::kUnbounded))
+        found[std::to_string(d)] = Json::array({s.min, bound(s.max)});
+  return found;
+}
+
+void put_leaves(Json& j, const std::vector<UserLeaf>& leaves, const std::vector<ir::Symbol>& symbols) {
   const auto column = [&](const char* name, bool tensors_only, auto&& get) {
     Json& list = j[std::string("USER_INPUT_") + name] = Json::array();
     for (const UserLeaf& leaf : leaves)
@@ -168,15 +221,15 @@ void put_leaves(Json& j, const std::vector<UserLeaf>& leaves) {
   column("PLACES", false, [](auto& l) { return text(l.where); });
   column("KINDS", false, [](auto& l) { return kKinds[static_cast<int>(l.kind)]; });
   column("VALUES", false, [](auto& l) { return value(l.value); });
-  column("SHAPES", true, [](auto& l) { return ir::numbers(l.tensor.type.sizes); });
-  column("STRIDES", true, [](auto& l) { return ir::numbers(l.tensor.type.strides); });
+  column("SHAPES", true, [](auto& l) { return dims(l.tensor.type.sizes); });
+  column("STRIDES", true, [](auto& l) { return dims(l.tensor.type.strides); });
   column("DTYPES", true, [](auto& l) { return std::string(ir::name(l.tensor.type.dtype)); });
   column("DEVICES", true, [](auto& l) { return ir::name(l.tensor.type.device); });
   column("LAZY", true, [](auto& l) { return lazy(l.tensor.type); });
   column("REQUIRES_GRAD", true, [](auto& l) { return l.tensor.requires_grad; });
   column("READ", true, [](auto& l) { return l.tensor.read; });
   column("NAMES", true, [](auto& l) { return text(l.tensor.name); });
-  column("BOUNDS", true, [](auto&) { return Json(); });  // of dynamic dimensions; all sizes are fixed so far
+  column("BOUNDS", true, [&](auto& l) { return bounds(l.tensor.type.sizes, symbols); });
 }
 
 UserLeaf::Kind kind_of(const Json& j) {
@@ -185,7 +238,7 @@ UserLeaf::Kind kind_of(const Json& j) {
   malformed("USER_INPUT_KINDS", "holds " + j.dump());
 }
 
-std::vector<UserLeaf> get_leaves(const Json& j) {
+std::vector<UserLeaf> get_leaves(const Reader& read, const Json& j) {
   std::vector<UserLeaf> leaves(j.at("USER_INPUT_PLACES").size());
   const auto column = [&](const char* name, bool tensors_only, auto&& set) {
     const std::string field = std::string("USER_INPUT_") + name;
@@ -197,8 +250,8 @@ std::vector<UserLeaf> get_leaves(const Json& j) {
   column("PLACES", false, [](auto& l, const Json& v) { l.where = text(v); });
   column("KINDS", false, [](auto& l, const Json& v) { l.kind = kind_of(v); });
   column("VALUES", false, [](auto& l, const Json& v) { l.value = value(v); });
-  column("SHAPES", true, [](auto& l, const Json& v) { l.tensor.type.sizes = dims(v); });
-  column("STRIDES", true, [](auto& l, const Json& v) { l.tensor.type.strides = dims(v); });
+  column("SHAPES", true, [&](auto& l, const Json& v) { l.tensor.type.sizes = read.dims(v); });
+  column("STRIDES", true, [&](auto& l, const Json& v) { l.tensor.type.strides = read.dims(v); });
   column("DTYPES", true, [](auto& l, const Json& v) { l.tensor.type.dtype = dtype_of(v); });
   column("DEVICES", true, [](auto& l, const Json& v) { l.tensor.type.device = device_of(v); });
   column("LAZY", true, [](auto& l, const Json& v) { set_lazy(l.tensor.type, v); });
@@ -216,21 +269,22 @@ constexpr const char* kResults[] = {"none",   "bool",   "int",         "float", 
 Json result(const Result& r) {
   Json j = {{"kind", kResults[static_cast<int>(r.kind)]}};
   if (r.kind >= Result::Kind::output) j["index"] = r.index;
-  if (r.kind >= Result::Kind::output_view) j["offset_bytes"] = r.offset_bytes, j["type"] = type(r.type);
+  if (r.kind >= Result::Kind::output_view) j["offset_bytes"] = size(r.offset_bytes), j["type"] = type(r.type);
   if (r.kind < Result::Kind::output) j["value"] = value(r.value);
   if (r.required_grad) j["required_grad"] = true;
   if (r.same_as >= 0) j["same_as"] = r.same_as;
   return j;
 }
 
-Result result(const Json& j) {
+Result result(const Reader& read, const Json& j) {
   Result r;
   int kind = 0;
   while (kind < 9 && j.at("kind") != kResults[kind]) ++kind;
   if (kind == 9) malformed("RESULTS", "holds the kind " + j.at("kind").dump());
   r.kind = static_cast<Result::Kind>(kind);
   if (r.kind >= Result::Kind::output) r.index = j.at("index");
-  if (r.kind >= Result::Kind::output_view) r.offset_bytes = j.at("offset_bytes"), r.type = type(j.at("type"));
+  if (r.kind >= Result::Kind::output_view)
+    r.offset_bytes = read.size(j.at("offset_bytes")), r.type = read.type(j.at("type"));
   if (r.kind < Result::Kind::output) r.value = value(j.at("value"));
   r.required_grad = j.value("required_grad", false);
   r.same_as = j.value("same_as", -1);
@@ -239,13 +293,13 @@ Result result(const Json& j) {
 
 Json gradient(const Gradient& g) {
   Json j = Json::array({g.source, g.output, g.accumulate, g.in_place});
-  if (g.part) j.push_back(g.part->offset_bytes), j.push_back(type(g.part->type));
+  if (g.part) j.push_back(size(g.part->offset_bytes)), j.push_back(type(g.part->type));
   return j;
 }
 
-Gradient gradient(const Json& j) {
+Gradient gradient(const Reader& read, const Json& j) {
   Gradient g{j.at(0), j.at(1), j.at(2), j.at(3)};
-  if (j.size() > 4) g.part = Part{j.at(4), type(j.at(5))};
+  if (j.size() > 4) g.part = Part{read.size(j.at(4)), read.type(j.at(5))};
   return g;
 }
 
@@ -268,15 +322,27 @@ std::vector<T> rows(const Json& list, F&& get) {
 Metadata describe(const Signature& signature, const ir::Graph& recorded, const emit::Emitted* emitted) {
   Metadata m;
   m.signature = signature;
+  m.symbols = recorded.symbols;
+  m.constraints = constraints_of(recorded, signature);
   for (const ir::ValueId id : recorded.outputs) m.outputs.push_back(recorded.type(id));
   m.total_ops = static_cast<int>(recorded.nodes.size());
   if (emitted == nullptr) return m;
   m.parts = static_cast<int>(emitted->parts.size());
   for (const emit::HostOp& op : emitted->host_ops) m.host_ops.push_back({op.op, op.why, ir::print(op.graph)});
   m.kernels = emitted->kernels;
-  m.arena_bytes = emitted->arena_bytes, m.prepared_bytes = emitted->prepared_bytes;
+  m.arena_bytes = emitted->arena_bytes, m.arena_slots = emitted->arena_slots,
+  m.prepared_bytes = emitted->prepared_bytes;
   m.lowered_ops = emitted->lowered_ops, m.total_ops = emitted->total_ops;
   return m;
+}
+
+std::function<int64_t(const ir::Symbol&)> values_of(const Metadata& m, const long long* values) {
+  return [&m, values](const ir::Symbol& s) {
+    size_t i = 0;
+    while (i < m.symbols.size() && m.symbols[i].id != s.id) ++i;
+    PRECAST_CHECK(i < m.symbols.size(), "a symbol that the artifact does not have");
+    return int64_t{values[i]};
+  };
 }
 
 std::string to_json(const Metadata& m) {
@@ -286,12 +352,14 @@ std::string to_json(const Metadata& m) {
   j["BACKEND"] = s.backend, j["TRACER"] = s.tracer, j["TORCH_VERSION"] = s.torch_version;
   j["SYMBOL"] = m.symbol, j["ISA"] = m.isa, j["PARTS"] = m.parts;
   j["NUM_POSITIONAL_ARGS"] = s.num_positional_args, j["MODULE_POSITIONS"] = s.module_positions;
+  j["SYMBOLS"] = rows(m.symbols, [](auto& symbol_of) { return symbol(symbol_of); });
+  j["NOT_NEGATIVE"] = dims(m.constraints);
   put_tensors(j, "PARAM", s.params);
   put_tensors(j, "BUFFER", s.buffers);
   j["MODULE_SLOTS"] =
       rows(s.slots, [](auto& r) { return Json::array({text(r.name), r.module, r.is_buffer, r.tensor}); });
   j["IN_SPEC"] = s.in_spec ? text(*s.in_spec) : Json(), j["OUT_SPEC"] = text(s.out_spec);
-  put_leaves(j, s.leaves);
+  put_leaves(j, s.leaves, m.symbols);
   j["GRAPH_INPUTS"] = rows(s.graph_inputs, [](auto& r) { return Json::array({r.source, r.offset_bytes}); });
   j["GRAPH_OUTPUTS"] = rows(m.outputs, [](auto& t) { return type(t); });
   j["ALIASES"] = rows(s.aliases, [](auto& r) { return Json::array({r.a, r.b, r.shared, r.delta_bytes}); });
@@ -307,7 +375,7 @@ std::string to_json(const Metadata& m) {
   j["MODULE_MODES"] = s.modes;
   j["CONDITIONS"] = rows(s.conditions, [](auto& c) { return text(c); });
   j["TOTAL_OPS"] = m.total_ops, j["LOWERED_OPS"] = m.lowered_ops;
-  j["ARENA_BYTES"] = m.arena_bytes, j["PREPARED_BYTES"] = m.prepared_bytes;
+  j["ARENA_BYTES"] = m.arena_bytes, j["ARENA_SLOTS"] = dims(m.arena_slots), j["PREPARED_BYTES"] = m.prepared_bytes;
   j["KERNELS"] = rows(m.kernels, [](auto& k) {
     return Json{{"name", text(k.name)}, {"what", text(k.what)}, {"flops", real(k.flops)}, {"bytes", real(k.bytes)}};
   });
@@ -335,19 +403,23 @@ Metadata from_json(std::string_view json) {
     s.backend = j.at("BACKEND"), s.tracer = j.at("TRACER"), s.torch_version = j.at("TORCH_VERSION");
     m.symbol = j.at("SYMBOL"), j.at("ISA").get_to(m.isa), m.parts = j.at("PARTS");
     s.num_positional_args = j.at("NUM_POSITIONAL_ARGS"), j.at("MODULE_POSITIONS").get_to(s.module_positions);
-    s.params = get_tensors(j, "PARAM");
-    s.buffers = get_tensors(j, "BUFFER");
+    Reader read;
+    for (const Json& r : j.at("SYMBOLS")) read.symbol(r);
+    m.symbols = read.symbols;
+    m.constraints = read.dims(j.at("NOT_NEGATIVE"));
+    s.params = get_tensors(read, j, "PARAM");
+    s.buffers = get_tensors(read, j, "BUFFER");
     s.slots = rows<ModuleSlot>(j.at("MODULE_SLOTS"),
                                [](const Json& r) { return ModuleSlot{text(r.at(0)), r.at(1), r.at(2), r.at(3)}; });
     if (!j.at("IN_SPEC").is_null()) s.in_spec = text(j.at("IN_SPEC"));
     s.out_spec = text(j.at("OUT_SPEC"));
-    s.leaves = get_leaves(j);
+    s.leaves = get_leaves(read, j);
     s.graph_inputs = rows<GraphInput>(j.at("GRAPH_INPUTS"), [](const Json& r) { return GraphInput{r.at(0), r.at(1)}; });
-    m.outputs = rows<ir::Type>(j.at("GRAPH_OUTPUTS"), [](const Json& r) { return type(r); });
+    m.outputs = rows<ir::Type>(j.at("GRAPH_OUTPUTS"), [&](const Json& r) { return read.type(r); });
     s.aliases = rows<Alias>(j.at("ALIASES"), [](const Json& r) { return Alias{r.at(0), r.at(1), r.at(2), r.at(3)}; });
-    s.results = rows<Result>(j.at("RESULTS"), [](const Json& r) { return result(r); });
+    s.results = rows<Result>(j.at("RESULTS"), [&](const Json& r) { return result(read, r); });
     s.writes = rows<WriteBack>(j.at("WRITES"), [](const Json& r) { return WriteBack{r.at(0), r.at(1)}; });
-    s.grads = rows<Gradient>(j.at("GRADS"), [](const Json& r) { return gradient(r); });
+    s.grads = rows<Gradient>(j.at("GRADS"), [&](const Json& r) { return gradient(read, r); });
     j.at("CLEARED_GRADS").get_to(s.cleared_grads), j.at("ZEROED_GRADS").get_to(s.zeroed_grads);
     s.attributes = rows<ModuleAttribute>(j.at("MODULE_ATTRIBUTES"), [](const Json& r) {
       return ModuleAttribute{text(r.at(0)), r.at(1), text(r.at(2))};
@@ -355,7 +427,8 @@ Metadata from_json(std::string_view json) {
     j.at("MODULE_MODES").get_to(s.modes);
     s.conditions = rows<std::string>(j.at("CONDITIONS"), [](const Json& c) { return text(c); });
     m.total_ops = j.at("TOTAL_OPS"), m.lowered_ops = j.at("LOWERED_OPS");
-    m.arena_bytes = j.at("ARENA_BYTES"), m.prepared_bytes = j.at("PREPARED_BYTES");
+    m.arena_bytes = j.at("ARENA_BYTES"), m.arena_slots = read.dims(j.at("ARENA_SLOTS"));
+    m.prepared_bytes = j.at("PREPARED_BYTES");
     m.kernels = rows<emit::KernelInfo>(j.at("KERNELS"), [](const Json& k) {
       return emit::KernelInfo{text(k.at("name")), text(k.at("what")), real(k.at("flops")), real(k.at("bytes"))};
     });

@@ -91,6 +91,18 @@ std::string print_tables(const precast_spec& s) {
   text += array("precast_write_spec", "precast_writes", s.writes, s.n_writes,
                 [](const precast_write_spec& r) { return "{" + number(r.source) + ", " + number(r.output) + "}"; });
 
+  text += array("precast_symbol_spec", "precast_symbols", s.symbols, s.n_symbols, [](const precast_symbol_spec& r) {
+    return "{" + quote(r.name) + ", " + number(r.min) + ", " + number(r.max) + ", " + number(r.leaf) + ", " +
+           number(r.dim) + "}";
+  });
+  const int n_computed = s.n_numbers - s.n_symbols;
+  text += array("precast_number_spec", "precast_numbers", s.numbers, n_computed, [](const precast_number_spec& r) {
+    return "{" + string_or_null(r.text) + ", " + number(r.a) + ", " + number(r.b) + ", " + number(r.op) + ", 0}";
+  });
+  const auto plain = [](int n) { return number(n); };
+  text += array("precast_i32", "precast_constraints", s.constraints, s.n_constraints, plain);
+  text += array("precast_i32", "precast_slots_of_arena", s.slots_of_arena, s.n_slots_of_arena, plain);
+
   const auto name = [](int n, const char* array_name) { return std::string(n > 0 ? array_name : "nullptr"); };
   const auto counted = [&](int n, const char* array_name) { return number(n) + ", " + name(n, array_name); };
   text += "static const precast_spec precast_the_spec = {\n  sizeof(precast_spec), " + number(s.layout_strict) + ", " +
@@ -100,7 +112,11 @@ std::string print_tables(const precast_spec& s) {
           string_or_null(s.in_spec) + ", " + name(s.n_leaves, "precast_leaves") + ",\n  " + number(s.n_inputs) + ", " +
           number(s.n_aliases) + ", " + name(s.n_inputs, "precast_inputs") + ", " +
           name(s.n_aliases, "precast_aliases") + ",\n  " + number(s.n_outputs) + ", " + number(s.n_writes) + ", " +
-          name(s.n_outputs, "precast_outputs") + ", " + name(s.n_writes, "precast_writes") + ",\n};\n";
+          name(s.n_outputs, "precast_outputs") + ", " + name(s.n_writes, "precast_writes") + ",\n  " +
+          number(s.n_symbols) + ", " + number(s.n_numbers) + ", " + name(s.n_symbols, "precast_symbols") + ", " +
+          name(n_computed, "precast_numbers") + ",\n  " + number(s.n_constraints) + ", " + number(s.n_slots_of_arena) +
+          ", " + name(s.n_constraints, "precast_constraints") + ", " +
+          name(s.n_slots_of_arena, "precast_slots_of_arena") + ", " + number(s.n_call_numbers) + ", 0,\n};\n";
   return (dims.n > 0 ? "static const precast_i64 precast_dims[] = {" + dims.text + "\n};\n" : "") + text;
 }
 

@@ -47,7 +47,7 @@ struct Alias {
 struct Result {
   enum class Kind { none, boolean, integer, real, string, output, source, output_view, source_view } kind = Kind::none;
   int index = 0;               // which graph output, or which source
-  int64_t offset_bytes = 0;    // views: window relative to the first byte of the output / source
+  ir::Size offset_bytes = 0;   // views: window relative to the first byte of the output / source
   ir::Type type;               // views
   ir::Attr value;              // constants
   bool required_grad = false;  // in eager it would require grad: one warning at load
@@ -59,7 +59,7 @@ struct WriteBack {
 };
 /// A window on a graph output.
 struct Part {
-  int64_t offset_bytes = 0;
+  ir::Size offset_bytes = 0;
   ir::Type type;
 };
 struct Gradient {

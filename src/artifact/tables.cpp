@@ -1,5 +1,7 @@
 #include "artifact/tables.h"
 
+#include <algorithm>
+
 #include "util/errors.h"
 
 namespace precast::artifact {
@@ -18,8 +20,15 @@ void require(bool ok, const std::string& what) {
 
 precast_tensor_spec Tables::tensor(const std::string& name, const ir::Type& type, bool read) {
   require(type.sizes.size() == type.strides.size() && type.sizes.size() <= 64, "sizes and strides of '" + name + "'");
-  auto& sizes = dims_.emplace_back(type.sizes.begin(), type.sizes.end());
-  auto& strides = dims_.emplace_back(type.strides.begin(), type.strides.end());
+  const auto coded = [&](const ir::Dims& dims) -> std::vector<precast_i64>& {
+    std::vector<precast_i64>& list = dims_.emplace_back();
+    for (const ir::Size& s : dims) {
+      require(s.is_symbolic() || int64_t{s} >= 0, "sizes and strides of '" + name + "'");
+      list.push_back(s.is_symbolic() ? -1 - number(s) : int64_t{s});
+    }
+    return list;
+  };
+  auto &sizes = coded(type.sizes), &strides = coded(type.strides);
   const auto flags = static_cast<unsigned>(type.conj * PRECAST_CONJ | type.neg * PRECAST_NEG);
   return {name.c_str(),
           data_or_null(sizes),
@@ -32,9 +41,66 @@ precast_tensor_spec Tables::tensor(const std::string& name, const ir::Type& type
           flags};
 }
 
+void Tables::add_symbols(const Metadata& metadata) {
+  const auto& leaves = metadata.signature.leaves;
+  for (const ir::Symbol& s : metadata.symbols) {
+    precast_symbol_spec row{texts_.emplace_back(ir::name(s)).c_str(), s.min, s.max, -1, 0};
+    for (size_t i = 0; i < leaves.size() && row.leaf < 0; ++i) {
+      if (leaves[i].kind != UserLeaf::Kind::tensor) continue;
+      const ir::Dims& sizes = leaves[i].tensor.type.sizes;
+      const auto whole = std::ranges::find(sizes, ir::Size::symbol(s));
+      if (whole != sizes.end()) row.leaf = static_cast<int>(i), row.dim = static_cast<int>(whole - sizes.begin());
+    }
+    require(row.leaf >= 0, "no argument has the size " + ir::name(s));
+    symbol_of_[s.id] = static_cast<int>(symbols_.size());
+    symbols_.push_back(row);
+  }
+}
+
+int Tables::number(precast_number_spec n) {
+  const auto same = std::ranges::find_if(
+      numbers_, [&](const precast_number_spec& m) { return m.op == n.op && m.a == n.a && m.b == n.b; });
+  const auto index = static_cast<size_t>(same - numbers_.begin());
+  if (same == numbers_.end()) numbers_.push_back(n);
+  return static_cast<int>(symbols_.size() + index);
+}
+
+int Tables::number(const ir::Size& size) {
+  using Kind = ir::Size::Factor::Kind;
+  const auto op = [&](int code, int a, int b) { return number(precast_number_spec{nullptr, a, b, code, 0}); };
+  const auto factor = [&](const ir::Size::Factor& f) {
+    if (f.kind == Kind::symbol) {
+      require(symbol_of_.contains(f.symbol.id), "the symbol " + ir::name(f.symbol) + " is not declared");
+      return symbol_of_.at(f.symbol.id);
+    }
+    static const std::map<Kind, int> kOps = {{Kind::floor_div, PRECAST_FLOOR_DIV},
+                                             {Kind::mod, PRECAST_MOD},
+                                             {Kind::max, PRECAST_MAX},
+                                             {Kind::min, PRECAST_MIN}};
+    const int a = number(f.a), b = number(f.b);
+    return op(kOps.at(f.kind), a, b);
+  };
+  const auto constant = [&](int64_t v) { return number(precast_number_spec{nullptr, v, 0, PRECAST_CONSTANT, 0}); };
+  int sum = -1;
+  for (const ir::Size::Term& t : size.terms()) {
+    int product = t.coefficient == 1 && !t.factors.empty() ? -1 : constant(t.coefficient);
+    for (const ir::Size::Factor* f : t.factors) {
+      const int next = factor(*f);
+      product = product < 0 ? next : op(PRECAST_MULTIPLY, product, next);
+    }
+    sum = sum < 0 ? product : op(PRECAST_ADD, sum, product);
+  }
+  if (sum < 0) sum = constant(0);
+  const auto behind = sum - static_cast<int>(symbols_.size());
+  if (behind >= 0 && !numbers_[static_cast<size_t>(behind)].text)
+    numbers_[static_cast<size_t>(behind)].text = texts_.emplace_back(ir::to_string(size)).c_str();
+  return sum;
+}
+
 Tables::Tables(const Metadata& metadata) {
   const Signature& s = metadata.signature;
   static const std::string unnamed;
+  add_symbols(metadata);
   for (const TensorMeta& t : s.params) tensors_.push_back(tensor(t.name, t.type, t.read));
   for (const TensorMeta& t : s.buffers) tensors_.push_back(tensor(t.name, t.type, t.read));
   for (const ir::Type& t : metadata.outputs) outputs_.push_back(tensor(unnamed, t, true));
@@ -55,6 +121,8 @@ Tables::Tables(const Metadata& metadata) {
   for (const GraphInput& input : s.graph_inputs) inputs_.push_back({input.source, 0, input.offset_bytes});
   for (const Alias& a : s.aliases) aliases_.push_back({a.a, a.b, a.shared, 0, a.delta_bytes});
   for (const WriteBack& w : s.writes) writes_.push_back({w.source, w.output});
+  for (const ir::Size& c : metadata.constraints) constraints_.push_back(number(c));
+  for (const ir::Size& bytes : metadata.arena_slots) slots_of_arena_.push_back(number(bytes));
   check(metadata);
 
   // Where inputs share memory the graph reads one through another, so their layout counts for every backend.
@@ -83,6 +151,13 @@ Tables::Tables(const Metadata& metadata) {
   spec_.n_aliases = count(aliases_), spec_.aliases = data_or_null(aliases_);
   spec_.n_outputs = count(outputs_), spec_.outputs = data_or_null(outputs_);
   spec_.n_writes = count(writes_), spec_.writes = data_or_null(writes_);
+  spec_.n_symbols = count(symbols_), spec_.symbols = data_or_null(symbols_);
+  spec_.n_numbers = count(symbols_) + count(numbers_), spec_.numbers = data_or_null(numbers_);
+  spec_.n_constraints = count(constraints_), spec_.constraints = data_or_null(constraints_);
+  spec_.n_slots_of_arena = count(slots_of_arena_), spec_.slots_of_arena = data_or_null(slots_of_arena_);
+  spec_.n_call_numbers = spec_.n_numbers;
+  for (const precast_tensor_spec& t : outputs_) spec_.n_call_numbers += 2 * t.ndim;
+  if (symbols_.empty()) spec_.n_call_numbers = 0;
 }
 
 // The driver trusts every index in its tables.
@@ -96,6 +171,8 @@ void Tables::check(const Metadata& metadata) const {
     if (leaf.kind == UserLeaf::Kind::tensor) sources.push_back(&leaf.tensor.type);
   const auto in_range = [](int index, size_t n) { return index >= 0 && static_cast<size_t>(index) < n; };
 
+  for (size_t t = 0; t < n_tensors; ++t)
+    require(!sources[t]->is_symbolic(), std::string("the sizes of '") + tensors_[t].name + "' depend on arguments");
   std::vector<bool> used(n_tensors);
   for (const ModuleSlot& slot : s.slots) {
     require(

@@ -2,6 +2,7 @@
 // printed as C++ data into each artifact. One builder serves both.
 #pragma once
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ class Tables {
  private:
   precast_tensor_spec tensor(const std::string& name, const ir::Type&, bool read);
   void check(const Metadata&) const;
+  void add_symbols(const Metadata&);
+  /// Index of a number of the call that has this value, with a text for messages.
+  int number(const ir::Size&);
+  int number(precast_number_spec);
 
   std::deque<std::vector<precast_i64>> dims_;  // stable addresses
   std::vector<precast_tensor_spec> tensors_, outputs_;
@@ -29,6 +34,11 @@ class Tables {
   std::vector<precast_input_spec> inputs_;
   std::vector<precast_alias_spec> aliases_;
   std::vector<precast_write_spec> writes_;
+  std::vector<precast_symbol_spec> symbols_;
+  std::map<int, int> symbol_of_;              // by id
+  std::vector<precast_number_spec> numbers_;  // behind the symbols
+  std::vector<int> constraints_, slots_of_arena_;
+  std::deque<std::string> texts_;
   precast_spec spec_{};
 };
 

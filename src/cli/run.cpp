@@ -113,14 +113,14 @@ class HostOps {
     if (!context_) throw PrecompileError(plugin.last_error());
     plugin_ = &plugin;
   }
-  int run(precast_i32 index, void* const* in, void** out) {
+  int run(precast_i32 index, const precast_i64* symbols, void* const* in, void** out) {
     try {
       if (!plugin_) open("running an artifact's graph op by op");
     } catch (const std::exception& e) {
       error() = e.what();
       return 1;
     }
-    const int code = plugin_->host_op(context_, index, in, out);
+    const int code = plugin_->host_op(context_, index, symbols, in, out);
     if (code) error() = plugin_->last_error();
     return code;
   }
@@ -133,8 +133,8 @@ class HostOps {
   const precast_plugin* plugin_ = nullptr;
   void* context_ = nullptr;
   precast_host_ops ops_{this,
-                        [](void* self, precast_i32 index, void* const* in, void** out) {
-                          return static_cast<HostOps*>(self)->run(index, in, out);
+                        [](void* self, precast_i32 index, const precast_i64* symbols, void* const* in, void** out) {
+                          return static_cast<HostOps*>(self)->run(index, symbols, in, out);
                         },
                         [] { return error().c_str(); }};
 };

@@ -421,7 +421,8 @@ class Lower {
     for (const loops::HostOperand& o : s.operands) in += (in.empty() ? "" : ", ") + address(o.buffer, o.offset_bytes);
     t += in.empty() ? "void** in = 0;\n" : "void* in[] = {" + in + "};\n";
     t += "void* out[" + std::to_string(std::max<size_t>(s.results.size(), 1)) + "] = {};\n";
-    t += "if (host->host_op(host->context, " + std::to_string(s.host_op) + ", in, out) != 0) return PRECAST_HOST;\n";
+    t += "if (host->host_op(host->context, " + std::to_string(s.host_op) +
+         ", f->sizes, in, out) != 0) return PRECAST_HOST;\n";
     for (size_t i = 0; i < s.results.size(); ++i)
       t += "host_out[" + std::to_string(buffer(s.results[i]).slot) + "] = out[" + std::to_string(i) + "];\n";
     return t + "}\n";

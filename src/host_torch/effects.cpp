@@ -18,8 +18,8 @@ namespace {
 using artifact::Result;
 
 /// A view that shares the version counter of what it is a view of, as views in eager do.
-at::Tensor view_of(const at::Tensor& base, int64_t offset_bytes, const ir::Type& type) {
-  at::Tensor view = window(base, offset_bytes, type);
+at::Tensor view_of(const at::Tensor& base, const ir::Size& offset_bytes, const ir::Type& type, const Values& values) {
+  at::Tensor view = window(base, offset_bytes.value(values).value(), ir::substitute(type, values));
   if (!base.is_inference())
     view.unsafeGetTensorImpl()->set_version_counter(base.unsafeGetTensorImpl()->version_counter());
   return view;
@@ -57,7 +57,7 @@ std::vector<char> exclusive_gradients(const artifact::Signature& s) {
 }
 
 void deliver_gradients(const artifact::Signature& s, const std::vector<char>& exclusive, SourceTensors sources,
-                       const precast_tensor* outputs) {
+                       const precast_tensor* outputs, const Values& values) {
   if (s.grads.empty() && s.cleared_grads.empty() && s.zeroed_grads.empty()) return;
   at::NoGradGuard no_grad;
   for (int source : s.cleared_grads) sources[static_cast<size_t>(source)]->mutable_grad().reset();
@@ -71,7 +71,7 @@ void deliver_gradients(const artifact::Signature& s, const std::vector<char>& ex
     if (!g.in_place && g.accumulate && slot.defined())
       slot = slot + value;
     else if (!g.in_place && !g.accumulate)
-      slot = g.part ? view_of(value, g.part->offset_bytes, g.part->type) : std::move(value);
+      slot = g.part ? view_of(value, g.part->offset_bytes, g.part->type, values) : std::move(value);
     else if (!g.accumulate && slot.defined())
       slot.copy_(value);
     else  // One reference is here, one in the call's own list.
@@ -112,7 +112,7 @@ void check_gradients(const artifact::Signature& s, SourceTensors sources) {
 }
 
 void pack_results(const artifact::Signature& s, SourceTensors sources, const precast_tensor* outputs,
-                  std::span<detail::ResultLeaf> leaves) {
+                  const Values& values, std::span<detail::ResultLeaf> leaves) {
   PRECAST_CHECK(leaves.size() == s.results.size(), "result structure and results differ in length");
   for (size_t i = 0; i < leaves.size(); ++i) {
     const Result& r = s.results[i];
@@ -146,13 +146,13 @@ void pack_results(const artifact::Signature& s, SourceTensors sources, const pre
         set_tensor(leaf, result_tensor(outputs[r.index]));
         break;
       case Result::Kind::output_view:
-        set_tensor(leaf, view_of(result_tensor(outputs[r.index]), r.offset_bytes, r.type));
+        set_tensor(leaf, view_of(result_tensor(outputs[r.index]), r.offset_bytes, r.type, values));
         break;
       case Result::Kind::source:
         set_tensor(leaf, source());
         break;
       case Result::Kind::source_view:
-        set_tensor(leaf, view_of(source(), r.offset_bytes, r.type));
+        set_tensor(leaf, view_of(source(), r.offset_bytes, r.type, values));
         break;
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace precast::host_torch {
 /// Every tensor the caller passed, by source index: parameters, buffers, tensor leaves.
 using SourceTensors = std::span<const at::Tensor* const>;
 
+/// What the symbols are in this call.
+using Values = std::function<int64_t(const ir::Symbol&)>;
+
 /// Sources that the artifact has written count as written for autograd.
 void mark_written(const artifact::Signature&, SourceTensors);
 
@@ -25,10 +29,10 @@ void check_gradients(const artifact::Signature&, SourceTensors);
 
 /// Gradients onto .grad exactly as eager's AccumulateGrad leaves them.
 void deliver_gradients(const artifact::Signature&, const std::vector<char>& exclusive, SourceTensors,
-                       const precast_tensor* outputs);
+                       const precast_tensor* outputs, const Values&);
 
 /// fn's result: the caller's very object where fn returned it, views of what fn's results were views of.
-void pack_results(const artifact::Signature&, SourceTensors, const precast_tensor* outputs,
+void pack_results(const artifact::Signature&, SourceTensors, const precast_tensor* outputs, const Values&,
                   std::span<detail::ResultLeaf>);
 
 }  // namespace precast::host_torch

@@ -5,7 +5,6 @@
 #include "host_torch/host_op.h"
 #include "host_torch/parallel.h"
 #include "host_torch/tensor_types.h"
-#include "ir/print.h"
 #include "precast/error.h"
 #include "util/errors.h"
 
@@ -16,7 +15,7 @@ namespace {
 /// Twice what one call returns: a caller may hold one result while the next is made.
 size_t recycled_bytes(const artifact::Metadata& metadata) {
   int64_t bytes = 0;
-  for (const ir::Type& type : metadata.outputs) bytes += type.span_bytes();
+  for (const ir::Type& type : metadata.outputs) bytes += type.span_bytes().hint();
   return static_cast<size_t>(2 * bytes);
 }
 
@@ -32,14 +31,10 @@ TorchHost::TorchHost(const runtime::Artifact& artifact)
       memory_(recycled_bytes(artifact.metadata())),
       executors_(artifact.metadata().host_ops.size() + 1) {}
 
-const GraphExecutor& TorchHost::executor(int index) const {
-  Lazy& lazy = executors_.at(static_cast<size_t>(index + 1));
-  std::call_once(lazy.made, [&] {
-    const std::string& text =
-        index < 0 ? artifact_.text().graph : artifact_.metadata().host_ops[static_cast<size_t>(index)].graph;
-    lazy.executor = std::make_unique<GraphExecutor>(ir::parse(text));
-  });
-  return *lazy.executor;
+std::shared_ptr<const GraphExecutor> TorchHost::executor(int index, const precast_i64* symbols) const {
+  const artifact::Metadata& m = artifact_.metadata();
+  const std::string& text = index < 0 ? artifact_.text().graph : m.host_ops.at(static_cast<size_t>(index)).graph;
+  return executors_.at(static_cast<size_t>(index + 1)).get(m, text, symbols);
 }
 
 CallHost::CallHost(const TorchHost& torch)
@@ -93,13 +88,16 @@ int CallHost::allocate(void* self, precast_tensor* t) {
   return host.guarded([&] { host.give(host.torch_.memory().allocate(*t), *t); });
 }
 
-int CallHost::host_op(void* self, precast_i32 index, void* const* in, void** out) {
+int CallHost::host_op(void* self, precast_i32 index, const precast_i64* symbols, void* const* in, void** out) {
   auto& host = *static_cast<CallHost*>(self);
-  return host.guarded([&] { index < 0 ? host.run_graph(in, out) : host.run_host_op(index, in, out); });
+  return host.guarded([&] {
+    const auto executor = host.torch_.executor(index, symbols);
+    if (index < 0) return host.run_graph(*executor, in, out);
+    for (at::Tensor& t : run_host_op(*executor, in, out)) host.made_.push_back(std::move(t));
+  });
 }
 
-void CallHost::run_graph(void* const* in, void** out) {
-  const GraphExecutor& executor = torch_.executor(-1);
+void CallHost::run_graph(const GraphExecutor& executor, void* const* in, void** out) {
   const ir::Graph& g = executor.graph();
   const auto& specs = torch_.artifact().signature().graph_inputs;
   std::vector<at::Tensor> inputs, sources;
@@ -113,10 +111,6 @@ void CallHost::run_graph(void* const* in, void** out) {
   // Each result is an object on memory of its own: what aliases in eager is described by the results, not here.
   separate(outputs, sources);
   for (size_t i = 0; i < outputs.size(); ++i) give(std::move(outputs[i]), *static_cast<precast_tensor*>(out[i]));
-}
-
-void CallHost::run_host_op(int index, void* const* in, void** out) {
-  for (at::Tensor& t : host_torch::run_host_op(torch_.executor(index), in, out)) made_.push_back(std::move(t));
 }
 
 }  // namespace precast::host_torch

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "host_torch/graph_executor.h"
 #include "host_torch/output_memory.h"
+#include "host_torch/sized_executors.h"
 #include "precast/artifact_abi.h"
 #include "runtime/artifact.h"
 
@@ -23,17 +23,13 @@ class TorchHost {
 
   const runtime::Artifact& artifact() const { return artifact_; }
   const OutputMemory& memory() const { return memory_; }
-  /// Executor of host op `index`, or of the whole graph (-1); made at first use.
-  const GraphExecutor& executor(int index) const;
+  /// Executor of host op `index`, or of the whole graph (-1), for these values of the symbols; made at first use.
+  std::shared_ptr<const GraphExecutor> executor(int index, const precast_i64* symbols) const;
 
  private:
-  struct Lazy {
-    std::once_flag made;
-    std::unique_ptr<GraphExecutor> executor;
-  };
   const runtime::Artifact& artifact_;
   OutputMemory memory_;
-  mutable std::vector<Lazy> executors_;  // the whole graph, then the host ops
+  mutable std::vector<SizedExecutors> executors_;  // the whole graph, then the host ops
 };
 
 /// The callbacks of one call, what they made, and why they failed.
@@ -49,14 +45,13 @@ class CallHost {
 
  private:
   static int allocate(void* self, precast_tensor*);
-  static int host_op(void* self, precast_i32 index, void* const* in, void** out);
+  static int host_op(void* self, precast_i32 index, const precast_i64* symbols, void* const* in, void** out);
   static void fail(void* self, precast_i32 kind, const char* message);
 
   template <class F>
   int guarded(F&& f);
   void give(at::Tensor, precast_tensor&);
-  void run_graph(void* const* in, void** out);
-  void run_host_op(int index, void* const* in, void** out);
+  void run_graph(const GraphExecutor&, void* const* in, void** out);
 
   const TorchHost& torch_;
   precast_host abi_;

@@ -2,11 +2,10 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <optional>
 #include <vector>
 
-#include "artifact/metadata.h"
-#include "host_torch/graph_executor.h"
+#include "artifact/compose.h"
+#include "host_torch/sized_executors.h"
 #include "precast/artifact_abi.h"
 
 namespace precast::plugin {
@@ -14,14 +13,13 @@ namespace precast::plugin {
 class HostOps {
  public:
   explicit HostOps(const char* artifact_path);
-  void run(int index, void* const* in, void** out);
+  void run(int index, const precast_i64* symbols, void* const* in, void** out);
 
  private:
-  void run_graph(void* const* in, void** out);
+  void run_graph(const host_torch::GraphExecutor&, void* const* in, void** out);
 
-  artifact::Metadata metadata_;
-  std::vector<host_torch::GraphExecutor> ops_;
-  std::optional<host_torch::GraphExecutor> whole_;
+  artifact::Text text_;
+  std::vector<host_torch::SizedExecutors> executors_;  // the whole graph, then the host ops
   std::vector<at::Tensor> made_;
 };
 

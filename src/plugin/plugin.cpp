@@ -54,8 +54,8 @@ const precast_plugin kPlugin = {
       guarded([&] { made = new HostOps(artifact_path); });
       return made;
     },
-    [](void* context, precast_i32 index, void* const* in, void** out) {
-      return guarded([&] { static_cast<HostOps*>(context)->run(index, in, out); });
+    [](void* context, precast_i32 index, const precast_i64* symbols, void* const* in, void** out) {
+      return guarded([&] { static_cast<HostOps*>(context)->run(index, symbols, in, out); });
     },
     [](void* context) { delete static_cast<HostOps*>(context); },
 };

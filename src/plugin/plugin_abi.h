@@ -69,7 +69,7 @@ typedef struct precast_plugin {
   /* A context for precast_host_ops.run: host ops of an artifact, or its whole graph, in LibTorch. What it makes lives
    * until it is closed. NULL on failure. */
   void* (*open_host_ops)(const char* artifact_path);
-  int (*host_op)(void* context, precast_i32 index, void* const* in, void** out);
+  int (*host_op)(void* context, precast_i32 index, const precast_i64* symbols, void* const* in, void** out);
   void (*close_host_ops)(void* context);
 } precast_plugin;
 

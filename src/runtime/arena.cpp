@@ -21,26 +21,39 @@ char* allocate(int64_t bytes) {
 }  // namespace
 
 ArenaPool::~ArenaPool() {
-  std::free(first_.load());
-  for (char* block : others_) std::free(block);
-}
-
-char* ArenaPool::take() {
-  if (bytes_ == 0) return nullptr;
-  if (char* block = first_.exchange(nullptr)) return block;
-  {
-    std::lock_guard lock(mutex_);
-    if (!others_.empty()) {
-      char* block = others_.back();
-      others_.pop_back();
-      return block;
-    }
+  if (Block* block = first_.load()) others_.push_back(block);
+  for (Block* block : others_) {
+    std::free(block->data);
+    delete block;
   }
-  return allocate(bytes_);
 }
 
-void ArenaPool::give_back(char* block) {
-  char* none = nullptr;
+ArenaPool::Block* ArenaPool::kept() {
+  if (Block* block = first_.exchange(nullptr)) return block;
+  std::lock_guard lock(mutex_);
+  if (others_.empty()) return new Block;
+  Block* block = others_.back();
+  others_.pop_back();
+  return block;
+}
+
+ArenaPool::Block* ArenaPool::take(int64_t bytes) {
+  if (bytes == 0) return nullptr;
+  Block* block = kept();
+  if (block->bytes >= bytes) return block;
+  std::free(block->data);  // too small: a call of larger sizes than those before
+  *block = {};
+  try {
+    *block = {allocate(bytes), bytes};
+  } catch (...) {
+    delete block;
+    throw;
+  }
+  return block;
+}
+
+void ArenaPool::give_back(Block* block) {
+  Block* none = nullptr;
   if (block == nullptr || first_.compare_exchange_strong(none, block)) return;
   std::lock_guard lock(mutex_);
   others_.push_back(block);

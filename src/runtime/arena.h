@@ -9,20 +9,25 @@ namespace precast::runtime {
 
 class ArenaPool {
  public:
-  explicit ArenaPool(int64_t bytes) : bytes_(bytes) {}
+  struct Block {
+    char* data = nullptr;
+    int64_t bytes = 0;
+  };
+
+  ArenaPool() = default;
   ~ArenaPool();
   ArenaPool(const ArenaPool&) = delete;
   ArenaPool& operator=(const ArenaPool&) = delete;
 
-  /// 64-byte aligned, any content; null when the pool's blocks have no bytes. Throws std::bad_alloc.
-  char* take();
-  void give_back(char* block);
+  /// At least so many bytes, 64-byte aligned, any content; null for no bytes. Throws std::bad_alloc.
+  Block* take(int64_t bytes);
+  void give_back(Block*);
 
  private:
-  int64_t bytes_;
-  std::atomic<char*> first_{nullptr};  // serves one thread at a time without a lock
+  Block* kept();
+  std::atomic<Block*> first_{nullptr};  // serves one thread at a time without a lock
   std::mutex mutex_;
-  std::vector<char*> others_;
+  std::vector<Block*> others_;
 };
 
 }  // namespace precast::runtime

@@ -1,6 +1,8 @@
 #include "runtime/artifact.h"
 
+#include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "artifact/cache.h"
 #include "artifact/isa.h"
@@ -31,7 +33,7 @@ struct Artifact::State {
   ArenaPool arenas;
 
   State(artifact::Text t, Library l, const precast_artifact* c)
-      : text(std::move(t)), tables(text.metadata), library(std::move(l)), compiled(c), arenas(c ? c->arena_bytes : 0) {}
+      : text(std::move(t)), tables(text.metadata), library(std::move(l)), compiled(c) {}
 };
 
 Artifact::Artifact(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -55,28 +57,46 @@ int Artifact::check_modules(const precast_host& host, const precast_named* entri
 
 namespace {
 
-struct Borrowed {  // an arena for the length of a call
+struct Borrowed {  // scratch memory for the length of a call
   ArenaPool& pool;
-  char* block;
-  explicit Borrowed(ArenaPool& pool) : pool(pool), block(pool.take()) {}
+  ArenaPool::Block* block = nullptr;
+  explicit Borrowed(ArenaPool& from) : pool(from) {}
   ~Borrowed() { pool.give_back(block); }
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
+
+  char* take(int64_t bytes) {
+    block = pool.take(bytes);
+    return block ? block->data : nullptr;
+  }
 };
+
+/// precast_call.take_arena: an exception must not pass through the artifact.
+char* take_arena(void* borrowed, precast_i64 bytes) {
+  try {
+    return static_cast<Borrowed*>(borrowed)->take(std::max<int64_t>(bytes, 64));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 
 }  // namespace
 
 int Artifact::prepare(const precast_host& host, precast_call& call, char* prepared) const {
   if (!state_->compiled) return driver::check_bound(spec(), &host, &call);
-  const Borrowed arena(state_->arenas);
-  call.arena = arena.block;
+  Borrowed arena(state_->arenas);
+  call.arena = arena.take(state_->compiled->arena_bytes);
   return state_->compiled->prepare(&host, &call, prepared);
 }
 
 int Artifact::call(const precast_host& host, precast_call& call) const {
   if (!state_->compiled) return driver::call_graph(spec(), &host, &call);
-  const Borrowed arena(state_->arenas);
-  call.arena = arena.block;
+  Borrowed arena(state_->arenas);
+  if (spec().n_slots_of_arena > 0) {
+    call.take_arena = take_arena, call.arena_context = &arena;
+  } else {
+    call.arena = arena.take(state_->compiled->arena_bytes);
+  }
   return state_->compiled->call(&host, &call);
 }
 

@@ -1,6 +1,7 @@
 #include "precast/runtime.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <new>
 #include <vector>
@@ -31,6 +32,8 @@ struct precast_binding {
 struct precast_outputs {
   runtime::ArtifactPtr artifact;
   std::unique_ptr<runtime::StandaloneHost> host;  // owns the memory
+  std::vector<precast_i64> numbers;               // of the call: sizes of outputs point into it
+  std::deque<std::vector<precast_i64>> dims;      // sizes and strides of windows
   std::vector<precast_leaf> leaves;
   std::vector<precast_named> gradients;
 };
@@ -90,19 +93,27 @@ const char* name_of(const precast_spec& spec, int source) {
   return "";
 }
 
-precast_tensor window(precast_tensor t, int64_t offset_bytes, const ir::Type& type) {
-  static_assert(sizeof(int64_t) == sizeof(precast_i64));
-  t.data = static_cast<char*>(t.data) + offset_bytes;
-  t.sizes = reinterpret_cast<const precast_i64*>(ir::kept_numbers(type.sizes));
-  t.strides = reinterpret_cast<const precast_i64*>(ir::kept_numbers(type.strides));
-  t.ndim = static_cast<int>(type.sizes.size());
-  t.dtype = static_cast<int>(type.dtype);
-  t.flags = static_cast<unsigned>(type.conj * PRECAST_CONJ | type.neg * PRECAST_NEG);
-  return t;
-}
+/// Makes windows on what a call gave; sizes and strides stay with its outputs.
+struct Windows {
+  precast_outputs& owner;
+
+  const precast_i64* kept(const ir::Dims& dims) const {
+    return owner.dims.emplace_back(dims.begin(), dims.end()).data();
+  }
+  precast_tensor operator()(precast_tensor t, const ir::Size& offset_bytes, const ir::Type& of_any_size) const {
+    const auto values = artifact::values_of(owner.artifact->metadata(), owner.numbers.data());
+    const ir::Type type = ir::substitute(of_any_size, values);
+    t.data = static_cast<char*>(t.data) + offset_bytes.value(values).value();
+    t.sizes = kept(type.sizes), t.strides = kept(type.strides);
+    t.ndim = static_cast<int>(type.sizes.size());
+    t.dtype = static_cast<int>(type.dtype);
+    t.flags = static_cast<unsigned>(type.conj * PRECAST_CONJ | type.neg * PRECAST_NEG);
+    return t;
+  }
+};
 
 precast_leaf leaf_of(const Result& r, const std::vector<precast_tensor>& outputs,
-                     const std::vector<precast_tensor>& sources) {
+                     const std::vector<precast_tensor>& sources, const Windows& window) {
   precast_leaf leaf{};
   const auto index = static_cast<size_t>(r.index);
   const bool of_source = r.kind == Result::Kind::source || r.kind == Result::Kind::source_view;
@@ -120,7 +131,8 @@ precast_leaf leaf_of(const Result& r, const std::vector<precast_tensor>& outputs
   return leaf;
 }
 
-precast_tensor gradient_of(const artifact::Gradient& g, const std::vector<precast_tensor>& outputs) {
+precast_tensor gradient_of(const artifact::Gradient& g, const std::vector<precast_tensor>& outputs,
+                           const Windows& window) {
   const precast_tensor& t = outputs[static_cast<size_t>(g.output)];
   return g.part ? window(t, g.part->offset_bytes, g.part->type) : t;
 }
@@ -252,12 +264,14 @@ int precast_call_model(const precast_binding* binding, const precast_leaf* leave
     call.n_bound = static_cast<int>(binding->bound.size());
     call.bound = binding->bound.data();
     call.outputs = tensors.data();
+    result->numbers.resize(static_cast<size_t>(artifact.spec().n_call_numbers));
+    call.numbers = result->numbers.data();
     result->host->check(artifact.call(result->host->host(), call));
 
     const std::vector<precast_tensor> sources = sources_of(*binding, leaves, n_leaves);
-    for (const Result& r : signature.results) result->leaves.push_back(leaf_of(r, tensors, sources));
+    for (const Result& r : signature.results) result->leaves.push_back(leaf_of(r, tensors, sources, {*result}));
     for (const artifact::Gradient& g : signature.grads)
-      result->gradients.push_back({name_of(artifact.spec(), g.source), 0, 0, gradient_of(g, tensors)});
+      result->gradients.push_back({name_of(artifact.spec(), g.source), 0, 0, gradient_of(g, tensors, {*result})});
     *outputs = result.release();
   });
 }

@@ -11,12 +11,12 @@ int check_modules(const precast_spec& spec, const precast_host* host, const prec
 }
 
 int check_bound(const precast_spec& spec, const precast_host* host, const precast_call* call) {
-  const precast_program program = {&spec, nullptr, nullptr, 0};
+  const precast_program program = {&spec, nullptr, nullptr, 0, 0};
   return precast_prepare_program(program, host, call, nullptr);
 }
 
 int call_graph(const precast_spec& spec, const precast_host* host, const precast_call* call) {
-  const precast_program program = {&spec, nullptr, nullptr, 0};
+  const precast_program program = {&spec, nullptr, nullptr, 0, 0};
   return precast_call_program(program, host, call);
 }
 

@@ -57,10 +57,10 @@ StandaloneHost::StandaloneHost(const artifact::Metadata& metadata, const precast
   };
   h.parallel_for = [](void*, precast_i64 count, precast_i64 grain, void (*fn)(void*, precast_i64, precast_i64),
                       void* arg) { parallel_for(count, grain, fn, arg); };
-  h.host_op = [](void* context, precast_i32 index, void* const* in, void** out) {
+  h.host_op = [](void* context, precast_i32 index, const precast_i64* symbols, void* const* in, void** out) {
     auto& state = *static_cast<State*>(context);
     if (state.ops) {
-      const int code = state.ops->run(state.ops->context, index, in, out);
+      const int code = state.ops->run(state.ops->context, index, symbols, in, out);
       if (code != 0) state.failure = state.ops->last_error();
       return code;
     }

@@ -59,7 +59,7 @@ void parallel_for(void* context, precast_i64 count, precast_i64, void (*fn)(void
   }
 }
 
-int host_op(void* context, precast_i32 index, void* const* in, void** out) {
+int host_op(void* context, precast_i32 index, const precast_i64*, void* const* in, void** out) {
   auto& host = *static_cast<Host*>(context);
   host.order.push_back(index);
   const precast::ir::Graph g = precast::ir::substitute((*host.ops)[static_cast<size_t>(index)].graph, host.sizes);

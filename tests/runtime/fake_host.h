@@ -13,6 +13,8 @@ struct FakeHost {
   std::string message;
   int allocations = 0, fail_allocation = -1;
   std::function<int(int index, void* const* in, void** out)> op;
+  std::vector<precast_i64> symbols;  // of the last op, so many as there are
+
   std::deque<std::vector<char>> blocks;
 
   FakeHost() {
@@ -32,8 +34,9 @@ struct FakeHost {
     host.parallel_for = [](void*, precast_i64 n, precast_i64, void (*fn)(void*, precast_i64, precast_i64), void* arg) {
       fn(arg, 0, n);
     };
-    host.host_op = [](void* c, int index, void* const* in, void** out) {
+    host.host_op = [](void* c, int index, const precast_i64* symbols, void* const* in, void** out) {
       auto& self = *static_cast<FakeHost*>(c);
+      std::copy_n(symbols, self.symbols.size(), self.symbols.begin());
       return self.op ? self.op(index, in, out) : 1;
     };
   }
