@@ -367,8 +367,7 @@ void each_part(Op& op) {
       }
       if (auto* list = std::get_if<std::vector<Ref>>(&a.value))
         for (Ref& r : *list)
-          if (r.id != ir::kNoValue && (ir::is_complex(op.b.type(r.id).dtype) || ir::is_float(op.b.type(r.id).dtype)))
-            r = part(op.b.value(r.id));
+          if (r.id != ir::kNoValue && a.name != "indices") r = part(op.b.value(r.id));
       if (a.name == "dtype") a.value = {};
       if (a.name == "alpha" && !(op.is_number("alpha") && op.number("alpha") == 1.0))
         decline("alpha of complex values");

@@ -153,19 +153,26 @@ bool finish(State& s, size_t least_steps) {
 // The op on the dtype first, then a step or two on what it gives.
 Program generate_for(const Target& target, uint64_t seed) {
   std::string why;
-  for (uint64_t attempt = 0; attempt < 60; ++attempt) {
+  for (uint64_t attempt = 0; attempt < 100; ++attempt) {
     State s{Random(seed * 1000 + attempt), {}, {}, {}};
     begin(s, seed, target.family->theme, target.dtype);
+    s.any_dtype = attempt >= 20;
+    if (attempt >= 30 && attempt % 2) try_step(s, Theme::none);  // some ops take no input, only what others made
+    const size_t before = s.program.steps.size();
     std::string fault;
-    for (int tries = 0; tries < 3 && s.program.steps.empty(); ++tries) fault = try_step(s, *target.family, target.op);
-    if (s.program.steps.empty()) {
+    for (int tries = 0; tries < 3 && s.program.steps.size() == before; ++tries)
+      fault = try_step(s, *target.family, target.op);
+    if (s.program.steps.size() == before) {
       if (why.empty() || fault.starts_with("eager refuses")) why = fault;  // the reason that says most
       continue;
     }
-    if (dtype_of(s.program.steps[0], make_inputs(s.program, Variant::capture)) != dtype_name(target.dtype)) {
-      why = "the generator gives it other dtypes";
+    const std::string dtype = dtype_of(s.program.steps.back(), s.values);
+    if (dtype != dtype_name(target.dtype)) {
+      if (!why.starts_with("eager refuses"))
+        why = dtype == "none" ? "it takes no tensor" : "the generator gives it other dtypes";
       continue;
     }
+    s.any_dtype = false;
     for (int64_t more = s.random.integer(0, 2); more > 0; --more) try_step(s, Theme::none);
     if (finish(s, 1)) return s.program;
     why = "noise in its last bits changes all of what follows";

@@ -35,6 +35,7 @@ class Maker {
       for (int64_t rank = random_.choose({0, 1, 1, 2, 2, 2, 3, 3, 4}); rank > 0; --rank)
         sizes.push_back(random_.chance(0.15) ? 1 : size());
       while (volume(sizes) > kMaxElements) sizes.pop_back();
+      if (forced_ && !inputs.empty() && random_.chance(0.25)) sizes = inputs[0].sizes;
       add(random_.choose(palette_), sizes);
     }
   }

@@ -9,6 +9,16 @@
 
 namespace precast::fuzz {
 
+template <class Pred>
+bool fits_with_another_dtype(Pred pred, const at::Tensor& t) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kLong, at::kBool, at::kComplexFloat}) {
+    const at::Tensor as = at::empty_strided(t.sizes(), t.strides(), at::TensorOptions().dtype(dtype).device(at::kMeta));
+    if (at::isFloatingType(dtype)) as.set_requires_grad(t.requires_grad());
+    if (pred(as)) return true;
+  }
+  return false;
+}
+
 /// A program under construction, with the values it has so far (computed by eager).
 struct State {
   Random random;
@@ -21,7 +31,8 @@ struct State {
   Ref pick(Pred pred) {
     std::vector<int> found;
     for (size_t i = 0; i < values.size(); ++i)
-      if ((allow_inexact || !inexact[i]) && values[i].defined() && pred(values[i]))
+      if ((allow_inexact || !inexact[i]) && values[i].defined() &&
+          (pred(values[i]) || (any_dtype && fits_with_another_dtype(pred, values[i]))))
         found.push_back(static_cast<int>(i));
     if (found.empty()) return {};
     if (random.chance(0.5))
@@ -32,6 +43,7 @@ struct State {
   }
   const at::Tensor& at(Ref r) const { return values[static_cast<size_t>(r.value)]; }
   bool allow_inexact = true;
+  bool any_dtype = false;  // only the geometry of operands counts: eager has the last word
 };
 
 enum class Kind {

@@ -1,0 +1,79 @@
+#include "jit/backward_node.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "host_torch/tensor_types.h"
+#include "precast/error.h"
+
+namespace precast::jit {
+
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+
+BackwardNode::BackwardNode(const Program& program, std::span<const at::Tensor* const> sources,
+                           std::vector<at::Tensor> saved, Again again)
+    : program_(program.shared_from_this()), again_(std::move(again)) {
+  const auto save = [&](int source) { return SavedVariable(*sources[static_cast<size_t>(source)], false); };
+  for (const int source : program.saved_sources_) sources_.push_back(save(source));
+  for (const at::Tensor& t : saved) saved_.emplace_back(t, false);
+  if (again_)
+    for (const int source : program.gradient_sources_) primals_.push_back(save(source));
+}
+
+void BackwardNode::release_variables() {
+  for (auto* list : {&sources_, &saved_, &primals_})
+    for (SavedVariable& v : *list) v.reset_data();
+  again_ = {};
+}
+
+variable_list BackwardNode::apply(variable_list&& tangents) {
+  if (at::GradMode::is_enabled()) return apply_again(tangents);
+  const Program& p = *program_;
+  std::vector<at::Tensor> inputs;
+  for (const SavedVariable& v : sources_) inputs.push_back(v.unpack());
+  for (const SavedVariable& v : saved_) inputs.push_back(v.unpack());
+  for (size_t i = 0; i < p.tangent_types_.size(); ++i) {
+    const at::Tensor t = tangents[i].defined() ? tangents[i] : input_metadata(i).zeros_like();
+    inputs.push_back(host_torch::conform(t, p.tangent_types_[i], "a gradient of a compiled result"));
+  }
+  detail::Arguments a;
+  a.positional = 1;
+  a.spec = p.backward_spec_.c_str();
+  for (const at::Tensor& t : inputs) {
+    detail::Leaf& leaf = a.leaves.emplace_back();
+    leaf.kind = detail::Kind::tensor;
+    leaf.tensor = &t;
+  }
+  std::vector<detail::ResultLeaf> results(p.backward_->result_leaves());
+  p.backward_->call(a, results);
+  variable_list gradients;
+  for (detail::ResultLeaf& r : results) gradients.push_back(std::move(r.tensor));
+  return gradients;
+}
+
+/// The gradients must have gradients: those of an eager run. The arguments are as they were, or unpacking throws.
+variable_list BackwardNode::apply_again(const variable_list& tangents) {
+  const Program& p = *program_;
+  if (!again_)
+    throw PrecompileError(
+        "gradients of gradients (create_graph) through a compiled function: its arguments cannot be copied, so it "
+        "cannot be run again; run this step eagerly");
+  if (!p.recorded_.signature.writes.empty() || !p.recorded_.signature.grads.empty() || p.recorded_.random)
+    throw PrecompileError(
+        "gradients of gradients (create_graph) through a compiled function that writes to its arguments or buffers or "
+        "draws random numbers: it cannot be run again; run this step eagerly");
+  std::vector<at::Tensor> primals, outputs, weights;
+  for (const SavedVariable& v : primals_) primals.push_back(v.unpack());
+  again_([&](const detail::Leaves& leaves, const std::string&) {
+    for (size_t i = 0; i < p.recorded_.tangents.size(); ++i) {
+      if (!tangents[i].defined()) continue;
+      outputs.push_back(*leaves[static_cast<size_t>(p.recorded_.tangents[i])].tensor);
+      weights.push_back(tangents[i]);
+    }
+  });
+  return torch::autograd::grad(outputs, primals, weights, /*retain_graph=*/true, /*create_graph=*/true,
+                               /*allow_unused=*/true);
+}
+
+}  // namespace precast::jit

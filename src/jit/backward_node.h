@@ -1,0 +1,31 @@
+// The autograd node of a compiled call: its backward is a compiled graph of its own.
+#pragma once
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "jit/program.h"
+
+namespace precast::jit {
+
+class BackwardNode : public torch::autograd::Node {
+ public:
+  BackwardNode(const Program&, std::span<const at::Tensor* const> sources, std::vector<at::Tensor> saved, Again again);
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
+  void release_variables() override;
+  std::string name() const override { return "CompiledBackward"; }
+
+ private:
+  torch::autograd::variable_list apply_again(const torch::autograd::variable_list& tangents);
+
+  std::shared_ptr<const Program> program_;
+  std::vector<torch::autograd::SavedVariable> sources_, saved_;  // what backward reads of the arguments, and the rest
+  std::vector<torch::autograd::SavedVariable> primals_;          // for gradients of gradients
+  Again again_;
+};
+
+}  // namespace precast::jit

@@ -1,0 +1,329 @@
+#include "jit/compiled_function.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "api/call_arguments.h"
+#include "ir/print.h"
+#include "jit/log.h"
+#include "trace/dispatch.h"
+#include "util/warn.h"
+
+namespace precast::detail {
+
+using jit::Program;
+using jit::StanceKind;
+using ProgramPtr = std::shared_ptr<const Program>;
+
+struct CompiledFunction::Variant {
+  explicit Variant(jit::Guards g) : guards(std::move(g)) {}
+  jit::Guards guards;
+  std::vector<char> requires_grad;  // of parameters and buffers
+  std::vector<std::string> modes;
+  std::string eager;  // why calls with these guards run eagerly; empty: they are compiled
+  std::shared_future<ProgramPtr> program;
+  std::vector<std::string> conditions;
+  std::vector<std::pair<jit::ModelPtr, std::shared_ptr<const Binding>>> bound;  // models that fit
+  mutable std::mutex bound_mutex;
+  std::atomic<int64_t> hits = 0;
+  std::atomic<bool> runs_eagerly = false;  // `eager` is set, for good
+
+  bool holds(const Seen& s) const {
+    if (!guards.hold(s.arguments, s.closure, s.ambient) || requires_grad.size() != s.bound) return false;
+    for (size_t i = 0; i < s.bound; ++i)
+      if (s.tensors[i]->requires_grad() != static_cast<bool>(requires_grad[i])) return false;
+    return !s.model || s.model->modes() == modes;
+  }
+  void give_up(std::string why) {
+    eager = std::move(why);
+    runs_eagerly = true;
+  }
+  /// Throws PrecompileError where the model is of another structure.
+  const Binding* binding(const Program& p, const Seen& s) {
+    if (!s.model) return nullptr;
+    const std::lock_guard lock(bound_mutex);
+    for (const auto& [model, binding] : bound)
+      if (model == s.model) return binding.get();
+    bound.emplace_back(s.model, p.bind({s.arguments.modules.data(), s.arguments.modules.size()}));
+    return bound.back().second.get();
+  }
+};
+
+CompiledFunction::CompiledFunction(std::string name, jit::Settings settings)
+    : name_(std::move(name)), settings_(std::move(settings)) {}
+
+CompiledFunction::Seen CompiledFunction::look(const Arguments& a, std::span<const std::byte> closure) {
+  Seen s{a, closure, jit::Ambient::now(), {}, 0, nullptr};
+  s.model = models_.find(a, s.tensors);
+  s.bound = s.tensors.size();
+  for (const Leaf& leaf : a.leaves)
+    if (leaf.kind == Kind::tensor) s.tensors.push_back(leaf.tensor);
+  return s;
+}
+
+CompiledFunction::VariantPtr CompiledFunction::find(const Seen& s, const std::vector<VariantPtr>& refused) const {
+  const std::shared_lock lock(mutex_);
+  for (const VariantPtr& v : variants_)
+    if (v->holds(s) && std::ranges::find(refused, v) == refused.end()) return v;
+  return nullptr;
+}
+
+void CompiledFunction::run_eagerly(const EagerCall& eager) {
+  ++eager_calls_;
+  eager.run(eager.self, nullptr);
+}
+
+bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closure, const EagerCall& eager,
+                            CompiledResult& out) {
+  if (settings_.disable || jit::stance() == StanceKind::force_eager || trace::is_recording())
+    return run_eagerly(eager), false;
+  const Seen seen = look(a, closure);
+  std::vector<VariantPtr> refused;
+  std::string refusal;
+  while (true) {
+    while (const VariantPtr v = find(seen, refused)) {
+      if (v->runs_eagerly) return run_eagerly(eager), false;
+      if (settings_.async && v->program.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+        return run_eagerly(eager), false;
+      if (run(*v, seen, eager, out, refusal)) return out.keeps != nullptr;
+      if (v->runs_eagerly) continue;
+      refused.push_back(v);
+    }
+    std::unique_lock lock(recording_, std::try_to_lock);
+    if (!lock.owns_lock()) {  // another thread records: it may be this very kind of call
+      if (settings_.async) return run_eagerly(eager), false;
+      lock.lock();
+    }
+    if (find(seen, refused)) continue;
+    record(seen, eager, refusal);
+    return false;
+  }
+}
+
+/// Whether the call has been made; the result is in `out`, or the eager call has it. Else says why the variant does not
+/// serve it; nothing has changed then.
+bool CompiledFunction::run(Variant& v, const Seen& s, const EagerCall& eager, CompiledResult& out,
+                           std::string& refusal) {
+  ProgramPtr p;
+  try {
+    p = v.program.get();
+  } catch (const std::exception& e) {
+    const std::string why = std::string("lowering failed: ") + e.what();
+    if (settings_.fullgraph) throw CompileError(name_ + ": " + why);
+    if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
+    const std::unique_lock lock(mutex_);
+    if (!v.runs_eagerly) v.give_up(why);
+    return false;
+  }
+  if (settings_.verify_every && (v.hits + 1) % settings_.verify_every == 0 && verify(v, s, eager, *p)) return true;
+  out.leaves.resize(p->result_leaves());
+  try {
+    const Binding* binding = v.binding(*p, s);
+    Arguments user;  // without the modules, which are bound
+    user.positional = s.arguments.positional - static_cast<int>(s.arguments.modules.size());
+    user.leaves = s.arguments.leaves;
+    user.spec = s.arguments.spec;
+    p->call(binding, binding ? user : s.arguments, {s.tensors.data(), s.tensors.size()},
+            p->differentiable() ? eager.keep(eager.self) : jit::Again(), {out.leaves.data(), out.leaves.size()});
+  } catch (const PrecompileError& e) {
+    refusal = e.what();
+    return false;
+  }
+  ++v.hits;
+  out.structure = p->result_structure();
+  out.keeps = std::move(p);
+  return true;
+}
+
+namespace {
+
+bool close(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
+  const bool half = a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16;
+  return at::allclose(a.detach(), b.detach(), half ? 2e-2 : 1e-4, half ? 1e-2 : 1e-5, /*equal_nan=*/true);
+}
+
+}  // namespace
+
+/// Runs the compiled call, puts back what it wrote, runs eagerly, and compares. Eager's call is the one that counts.
+bool CompiledFunction::verify(Variant& v, const Seen& s, const EagerCall& eager, const Program& p) {
+  const artifact::Signature& signature = p.recorded().signature;
+  if (!signature.grads.empty() || !signature.cleared_grads.empty() || !signature.zeroed_grads.empty()) return false;
+  const at::NoGradGuard no_grad;
+  std::vector<std::pair<at::Tensor, at::Tensor>> before;  // what it writes, and its value
+  for (const artifact::WriteBack& w : signature.writes) {
+    const at::Tensor& t = *s.tensors[static_cast<size_t>(w.source)];
+    before.emplace_back(t, t.clone());
+  }
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const at::Tensor numbers = generator.get_state();
+  std::vector<ResultLeaf> leaves(p.result_leaves());
+  try {
+    p.call(nullptr, s.arguments, {s.tensors.data(), s.tensors.size()}, {}, leaves);
+  } catch (const PrecompileError&) {
+    return false;
+  }
+  std::vector<at::Tensor> found, expected;
+  for (const ResultLeaf& leaf : leaves) found.push_back(leaf.tensor.defined() ? leaf.tensor.clone() : leaf.tensor);
+  for (auto& [tensor, value] : before) {
+    found.push_back(tensor.clone());
+    tensor.copy_(value);
+  }
+  generator.set_state(numbers);
+  {
+    const at::AutoGradMode as_called(s.ambient.grad);
+    eager.run(eager.self, nullptr);
+  }
+  ++v.hits;
+  eager.look(eager.self, [&](const Leaves& result, const std::string&) {
+    for (const Leaf& leaf : result) expected.push_back(leaf.kind == Kind::tensor ? *leaf.tensor : at::Tensor());
+  });
+  for (auto& [tensor, value] : before) expected.push_back(tensor);
+  bool equal = found.size() == expected.size();
+  for (size_t i = 0; equal && i < found.size(); ++i) equal = close(found[i], expected[i]);
+  if (equal) return true;
+  warn("compile: " + name_ +
+       ": verify_every found a compiled call that differs from eager; calls of this kind run "
+       "eagerly from now on. Does it depend on what is no argument (a captured reference, a global)?");
+  const std::unique_lock lock(mutex_);
+  if (!v.runs_eagerly) v.give_up("a compiled call differed from eager");
+  return true;
+}
+
+std::string CompiledFunction::first_failure(const Variant& v, const Seen& s) const {
+  if (std::string why = v.guards.first_failure(s.arguments, s.closure, s.ambient); !why.empty()) return why;
+  if (v.requires_grad.size() != s.bound)
+    return "the modules: expected " + std::to_string(v.requires_grad.size()) + " parameters and buffers, found " +
+           std::to_string(s.bound);
+  for (size_t i = 0; i < s.bound; ++i)
+    if (s.tensors[i]->requires_grad() != static_cast<bool>(v.requires_grad[i]))
+      return "module tensor " + std::to_string(i) + ": requires_grad: expected " +
+             (v.requires_grad[i] ? "true" : "false") + ", found " + (v.requires_grad[i] ? "false" : "true");
+  if (s.model && s.model->modes() != v.modes) return "the modules are in another mode (train, eval)";
+  return {};
+}
+
+void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::string& refusal) {
+  size_t count = 0;
+  std::string why = refusal;
+  {
+    const std::shared_lock lock(mutex_);
+    count = variants_.size();
+    if (why.empty() && count) why = first_failure(*variants_.back(), s);
+  }
+  const StanceKind stance = jit::stance();
+  if (stance == StanceKind::fail_on_recompile)
+    throw CompileError(name_ + ": the stance is \"fail_on_recompile\", and no compiled code serves this call" +
+                       (why.empty() ? "" : ": " + why));
+  if (stance == StanceKind::eager_on_recompile) return run_eagerly(eager);
+  if (count) jit::log("recompiles", name_ + ": " + why);
+  if (count >= static_cast<size_t>(get_cache_size_limit())) {
+    const std::string limit = "the limit of " + std::to_string(get_cache_size_limit()) +
+                              " variants (set_cache_size_limit) is reached; the last guard that failed: " + why;
+    if (settings_.fullgraph) throw CompileError(name_ + ": " + limit);
+    if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + limit);
+    return run_eagerly(eager);
+  }
+
+  auto v = std::make_shared<Variant>(jit::Guards(s.arguments, s.closure, s.ambient));
+  for (size_t i = 0; i < s.bound; ++i) v->requires_grad.push_back(s.tensors[i]->requires_grad());
+  if (s.model) v->modes = s.model->modes();
+  const auto add = [&] {
+    const std::unique_lock lock(mutex_);
+    if (!variants_.empty()) recompiles_.push_back(why);
+    variants_.push_back(v);
+  };
+  jit::Recorded recorded;
+  try {
+    recorded = jit::record(s.arguments, [&](const ResultSink& sink) { eager.run(eager.self, &sink); },
+                           {.verify = true, .fullgraph = settings_.fullgraph});
+  } catch (const PrecompileError& e) {
+    if (settings_.fullgraph) throw CompileError(name_ + " cannot be compiled as one graph: " + e.what());
+    if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + e.what());
+    v->give_up(e.what());
+    {
+      const std::unique_lock lock(mutex_);
+      cuts_.emplace_back(e.what());
+    }
+    add();
+    return run_eagerly(eager);
+  }
+  v->conditions = recorded.signature.conditions;
+  if (jit::logs("graph")) jit::log("graph", ir::print(recorded.graph));
+  if (jit::logs("guards"))
+    for (const std::string& line : v->guards.in_words()) jit::log("guards", name_ + ": " + line);
+  v->program = std::async(std::launch::async,
+                          [recorded = std::move(recorded), backend = settings_.backend]() mutable -> ProgramPtr {
+                            const bool ours = backend == "inductor";
+                            auto p = std::make_shared<const Program>(std::move(recorded),
+                                                                     jit::Lowering{ours ? "inductor" : "eager"});
+                            for (const std::string& k : p->account().kernel_names) jit::log("fusion", k);
+                            for (const std::string& h : p->account().host_reasons)
+                              jit::log("perf_hints", "runs in LibTorch: " + h);
+                            return p;
+                          })
+                   .share();
+  add();
+}
+
+void CompiledFunction::reset() {
+  const std::unique_lock recording(recording_);
+  const std::unique_lock lock(mutex_);
+  variants_.clear(), recompiles_.clear(), cuts_.clear();
+  models_.clear();
+  warned_ = false;
+}
+
+void CompiledFunction::wait() const {
+  std::vector<VariantPtr> all;
+  {
+    const std::shared_lock lock(mutex_);
+    all = variants_;
+  }
+  for (const VariantPtr& v : all)
+    if (v->program.valid()) v->program.wait();
+}
+
+std::string CompiledFunction::explain() const {
+  const std::shared_lock lock(mutex_);
+  const auto count = [](size_t n, const std::string& what) {
+    return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+  };
+  std::string text = name_ + ": " + count(variants_.size(), "variant") + ", " + count(recompiles_.size(), "recompile") +
+                     ", " + count(static_cast<size_t>(eager_calls_), "eager call") + "\n";
+  for (size_t i = 0; i < variants_.size(); ++i) {
+    const Variant& v = *variants_[i];
+    text += "variant " + std::to_string(i) + ", " + count(static_cast<size_t>(v.hits), "call") + "\n";
+    if (i > 0) text += "  made because: " + recompiles_[i - 1] + "\n";
+    for (const std::string& line : v.guards.in_words()) text += "  guard: " + line + "\n";
+    for (const std::string& c : v.conditions) text += "  condition: " + c + "\n";
+    if (!v.eager.empty()) {
+      text += "  runs eagerly: " + v.eager + "\n";
+      continue;
+    }
+    if (v.program.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      text += "  is being compiled\n";
+      continue;
+    }
+    const ProgramPtr p = v.program.get();
+    const jit::Account& a = p->account();
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%.2f", a.seconds);
+    text += "  " + count(static_cast<size_t>(a.ops), "op") + ", " + count(static_cast<size_t>(a.kernels), "kernel") +
+            ", " + count(static_cast<size_t>(a.host_ops), "host op") + "; lowered in " + seconds + " s\n";
+    if (p->differentiable())
+      text += "  forward and backward; " + count(static_cast<size_t>(a.saved), "value") + " saved (" +
+              std::to_string(static_cast<int64_t>(a.saved_bytes)) + " bytes), " + std::to_string(a.recomputed) +
+              " computed again\n";
+    for (const std::string& k : a.kernel_names) text += "  kernel " + k + "\n";
+    for (const std::string& h : a.host_reasons) text += "  host op " + h + "\n";
+  }
+  for (const std::string& c : cuts_) text += "cut: " + c + "\n";
+  return text;
+}
+
+}  // namespace precast::detail

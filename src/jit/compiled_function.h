@@ -1,0 +1,61 @@
+// The variants of one callable: which of them serves a call, when another one is made, and what became of all.
+#pragma once
+#include <atomic>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "jit/guards.h"
+#include "jit/model.h"
+#include "jit/options.h"
+#include "jit/program.h"
+#include "precast/detail/compile_core.h"
+
+namespace precast::detail {
+
+class CompiledFunction {
+ public:
+  CompiledFunction(std::string name, jit::Settings);
+
+  bool call(const Arguments&, std::span<const std::byte> closure, const EagerCall&, CompiledResult&);
+  std::string explain() const;
+  void reset();
+  /// Until all that is being compiled is done.
+  void wait() const;
+
+ private:
+  struct Variant;
+  using VariantPtr = std::shared_ptr<Variant>;
+  /// What a call brings, looked at once.
+  struct Seen {
+    const Arguments& arguments;
+    std::span<const std::byte> closure;
+    jit::Ambient ambient;
+    jit::Tensors tensors;  // all sources
+    size_t bound = 0;      // of them, parameters and buffers
+    jit::ModelPtr model;
+  };
+
+  Seen look(const Arguments&, std::span<const std::byte> closure);
+  VariantPtr find(const Seen&, const std::vector<VariantPtr>& refused) const;
+  std::string first_failure(const Variant&, const Seen&) const;
+  bool run(Variant&, const Seen&, const EagerCall&, CompiledResult&, std::string& refusal);
+  bool verify(Variant&, const Seen&, const EagerCall&, const jit::Program&);
+  void record(const Seen&, const EagerCall&, const std::string& refusal);
+  void run_eagerly(const EagerCall&);
+
+  const std::string name_;
+  const jit::Settings settings_;
+  jit::Models models_;
+  mutable std::shared_mutex mutex_;  // of the list
+  std::mutex recording_;             // one at a time
+  std::vector<VariantPtr> variants_;
+  std::vector<std::string> recompiles_, cuts_;  // in words
+  std::atomic<int64_t> eager_calls_ = 0;
+  std::atomic<bool> warned_ = false;
+};
+
+}  // namespace precast::detail

@@ -1,0 +1,160 @@
+#include "jit/guards.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "host_torch/attributes.h"
+#include "host_torch/tensor_types.h"
+
+namespace precast::jit {
+namespace {
+
+using detail::Arguments;
+using detail::Kind;
+
+int same_as(const Arguments& a, size_t leaf) {
+  for (size_t i = 0; i < leaf; ++i)
+    if (a.leaves[i].kind == Kind::tensor && a.leaves[i].tensor->is_same(*a.leaves[leaf].tensor))
+      return static_cast<int>(i);
+  return -1;
+}
+
+bool is_plain(const at::Tensor& t) { return t.layout() == at::kStrided && !t.is_quantized() && t.has_storage(); }
+
+}  // namespace
+
+Ambient Ambient::now() {
+  Ambient a;
+  a.grad = at::GradMode::is_enabled();
+  a.inference = c10::InferenceMode::is_enabled();
+  a.autocast = at::autocast::is_autocast_enabled(at::kCPU);
+  if (a.autocast) a.autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU);
+  a.deterministic = at::globalContext().deterministicAlgorithms();
+  a.default_dtype = c10::typeMetaToScalarType(c10::get_default_dtype());
+  return a;
+}
+
+Guards::Tensor Guards::tensor_of(const Arguments& a, size_t leaf) {
+  const at::Tensor& t = *a.leaves[leaf].tensor;
+  Tensor g{t.scalar_type(), t.device(), is_plain(t), t.requires_grad(), t.is_conj(),
+           t.is_neg(),      {},         {},          same_as(a, leaf)};
+  if (g.plain) g.sizes = t.sizes().vec(), g.strides = t.strides().vec();
+  return g;
+}
+
+Guards::Guards(const Arguments& a, std::span<const std::byte> closure, const Ambient& ambient)
+    : positional_(a.positional),
+      module_positions_(a.module_positions.begin(), a.module_positions.end()),
+      spec_(a.spec),
+      closure_(closure.begin(), closure.end()),
+      ambient_(ambient) {
+  for (size_t i = 0; i < a.leaves.size(); ++i) {
+    const detail::Leaf& from = a.leaves[i];
+    Leaf& leaf = leaves_.emplace_back();
+    leaf.kind = from.kind;
+    if (from.kind == Kind::tensor) leaf.tensor = tensor_of(a, i);
+    if (from.kind == Kind::real) leaf.real = from.real;
+    if (from.kind == Kind::boolean || from.kind == Kind::integer) leaf.integer = from.integer;
+    if (from.kind == Kind::string) leaf.text.assign(from.text, static_cast<size_t>(from.length));
+  }
+}
+
+bool Guards::holds(const Leaf& leaf, const Arguments& a, size_t i) {
+  const detail::Leaf& now = a.leaves[i];
+  if (now.kind != leaf.kind) return false;
+  switch (leaf.kind) {
+    case Kind::none:
+      return true;
+    case Kind::boolean:
+    case Kind::integer:
+      return now.integer == leaf.integer;
+    case Kind::real:  // NaN and -0 are values, too
+      return std::bit_cast<uint64_t>(now.real) == std::bit_cast<uint64_t>(leaf.real);
+    case Kind::string:
+      return std::string_view(now.text, static_cast<size_t>(now.length)) == leaf.text;
+    case Kind::tensor:
+      break;
+  }
+  const at::Tensor& t = *now.tensor;
+  const Tensor& g = *leaf.tensor;
+  if (t.scalar_type() != g.dtype || t.device() != g.device || is_plain(t) != g.plain ||
+      t.requires_grad() != g.requires_grad || t.is_conj() != g.conj || t.is_neg() != g.neg)
+    return false;
+  return !g.plain || (t.sizes() == g.sizes && t.strides() == g.strides && same_as(a, i) == g.same_as);
+}
+
+bool Guards::hold(const Arguments& a, std::span<const std::byte> closure, const Ambient& ambient) const {
+  if (a.positional != positional_ || a.leaves.size() != leaves_.size() || !(ambient == ambient_) ||
+      !std::ranges::equal(a.module_positions, module_positions_) || spec_ != a.spec ||
+      !std::ranges::equal(closure, closure_))
+    return false;
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (!holds(leaves_[i], a, i)) return false;
+  return true;
+}
+
+std::string Guards::in_words(const Leaf& leaf) {
+  switch (leaf.kind) {
+    case Kind::none:
+      return "none";
+    case Kind::boolean:
+      return leaf.integer ? "true" : "false";
+    case Kind::integer:
+      return std::to_string(leaf.integer);
+    case Kind::real:
+      return host_torch::in_words(ir::Attr(leaf.real));
+    case Kind::string:
+      return host_torch::in_words(ir::Attr(leaf.text));
+    case Kind::tensor:
+      break;
+  }
+  const Tensor& t = *leaf.tensor;
+  if (!t.plain) return "a tensor that is not strided";
+  ir::Type type;
+  type.dtype = static_cast<ir::Dtype>(t.dtype);
+  type.sizes = ir::sizes(t.sizes), type.strides = ir::sizes(t.strides);
+  type.conj = t.conj, type.neg = t.neg;
+  return ir::to_string(type) + (t.requires_grad ? " that requires grad" : "") +
+         (t.same_as >= 0 ? ", the same tensor as leaf " + std::to_string(t.same_as) : "");
+}
+
+std::vector<std::string> Guards::in_words() const {
+  std::vector<std::string> lines = {"structure " + spec_};
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    lines.push_back("leaf " + std::to_string(i) + ": " + in_words(leaves_[i]));
+  if (!closure_.empty()) lines.push_back("the " + std::to_string(closure_.size()) + " bytes that the callable holds");
+  lines.push_back(std::string("grad mode ") + (ambient_.grad ? "on" : "off") +
+                  (ambient_.inference ? ", inference mode" : "") + (ambient_.autocast ? ", autocast" : ""));
+  return lines;
+}
+
+std::string Guards::first_failure(const Arguments& a, std::span<const std::byte> closure, const Ambient& now) const {
+  const auto differs = [](const std::string& what, const std::string& expected, const std::string& found) {
+    return what + ": expected " + expected + ", found " + found;
+  };
+  if (spec_ != a.spec || a.positional != positional_ || !std::ranges::equal(a.module_positions, module_positions_) ||
+      a.leaves.size() != leaves_.size())
+    return differs("structure of the arguments", spec_, a.spec);
+  const Guards found(a, closure, now);
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (!holds(leaves_[i], a, i))
+      return differs("leaf " + std::to_string(i), in_words(leaves_[i]), in_words(found.leaves_[i]));
+  if (!std::ranges::equal(closure, closure_)) return "what the callable holds (its captured values) has changed";
+  const auto mode = [](bool on) { return std::string(on ? "on" : "off"); };
+  if (now.grad != ambient_.grad) return differs("grad mode", mode(ambient_.grad), mode(now.grad));
+  if (now.inference != ambient_.inference)
+    return differs("inference mode", mode(ambient_.inference), mode(now.inference));
+  if (now.autocast != ambient_.autocast || now.autocast_dtype != ambient_.autocast_dtype)
+    return differs("autocast", mode(ambient_.autocast), mode(now.autocast));
+  if (now.deterministic != ambient_.deterministic)
+    return differs("deterministic algorithms", mode(ambient_.deterministic), mode(now.deterministic));
+  if (now.default_dtype != ambient_.default_dtype)
+    return differs("default dtype", c10::toString(ambient_.default_dtype), c10::toString(now.default_dtype));
+  return {};
+}
+
+}  // namespace precast::jit

@@ -1,0 +1,45 @@
+// The modules of a call: seen once, known again at each later call by their imprint.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "host_torch/module_tensors.h"
+#include "precast/detail/core.h"
+
+namespace precast::jit {
+
+using Tensors = c10::SmallVector<const at::Tensor*, 16>;
+
+/// Modules with the very tensors and modes that they had.
+class Model {
+ public:
+  explicit Model(const detail::Arguments&);
+
+  /// Whether these are they; then appends their interned tensors, parameters before buffers.
+  bool is(std::span<const detail::ModuleRef>, Tensors& tensors) const;
+  const std::vector<std::string>& modes() const { return modes_; }
+
+ private:
+  host_torch::ModuleImprint imprint_;
+  std::vector<int> place_;             // of each interned tensor in the imprint's walk, or -1:
+  std::vector<at::Tensor> constants_;  // it is this one
+  std::vector<std::string> modes_;
+};
+using ModelPtr = std::shared_ptr<const Model>;
+
+/// The models seen last.
+class Models {
+ public:
+  ModelPtr find(const detail::Arguments&, Tensors& tensors);
+  void clear();
+
+ private:
+  static constexpr size_t kKept = 16;
+  std::mutex mutex_;
+  std::vector<ModelPtr> models_;  // the last first
+};
+
+}  // namespace precast::jit

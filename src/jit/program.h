@@ -1,0 +1,65 @@
+// One compiled variant of a function: its lowered forward, and its backward where results require grad.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "api/structure_nodes.h"
+#include "jit/recording.h"
+#include "precast/detail/core.h"
+
+namespace precast::jit {
+
+struct Lowering {
+  std::string backend = "inductor";  // or "eager": graphs are run op by op
+};
+
+/// What lowering made of a recording, for people.
+struct Account {
+  int ops = 0, lowered = 0, kernels = 0, host_ops = 0;
+  std::vector<std::string> host_reasons, kernel_names;  // "aten::fft: FFT"; "k3: add relu"
+  int saved = 0, recomputed = 0;
+  double saved_bytes = 0, seconds = 0;
+};
+
+/// Runs the call eagerly once more, for gradients of gradients; gives its result.
+using Again = std::function<void(const detail::ResultSink&)>;
+
+class Program : public std::enable_shared_from_this<Program> {
+ public:
+  /// Lowers and compiles. Throws PrecompileError when that fails.
+  Program(Recorded, const Lowering&);
+  ~Program();
+
+  /// `sources` are all tensors of the call: parameters, buffers, tensor leaves. `again` is kept by results that
+  /// require grad; empty: gradients of gradients are refused. Throws PrecompileError before anything has changed.
+  void call(const detail::Binding*, const detail::Arguments&, std::span<const at::Tensor* const> sources, Again again,
+            std::span<detail::ResultLeaf> results) const;
+
+  std::shared_ptr<const detail::Binding> bind(std::span<const detail::ModuleRef>) const;
+  std::span<const detail::Node> result_structure() const { return structure_->nodes(); }
+  size_t result_leaves() const { return recorded_.signature.results.size(); }
+  bool differentiable() const { return recorded_.differentiable(); }
+  const Recorded& recorded() const { return recorded_; }
+  const Account& account() const { return account_; }
+
+ private:
+  friend class BackwardNode;
+  void lower_both(const Lowering&);
+
+  Recorded recorded_;
+  Account account_;
+  std::unique_ptr<api::StructureNodes> structure_;
+  detail::RunnablePtr forward_, backward_;
+  std::vector<int> saved_sources_;     // sources that backward reads
+  std::vector<int> gradient_sources_;  // one per result of backward
+  std::vector<ir::Type> tangent_types_;
+  std::string backward_spec_;
+  int saved_ = 0;
+};
+
+}  // namespace precast::jit

@@ -1,0 +1,163 @@
+#include "jit/recording.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "api/call_arguments.h"
+#include "precast/error.h"
+#include "trace/recorder.h"
+#include "util/errors.h"
+
+namespace precast::jit {
+namespace {
+
+using artifact::Result;
+using artifact::Signature;
+
+bool can_have_gradient(const at::Tensor& t) {
+  return t.defined() && t.requires_grad() &&
+         (at::isFloatingType(t.scalar_type()) || at::isComplexType(t.scalar_type()));
+}
+
+at::Tensor random_state() {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+/// The results that carry gradients, and the sources that they flow to: each object once.
+class Flow {
+ public:
+  explicit Flow(const trace::Sources& sources) {
+    int source = 0;
+    for (const auto* list : {&sources.params, &sources.buffers, &sources.user})
+      for (const trace::Source& s : *list) {
+        if (can_have_gradient(s.tensor) && seen_.insert(s.tensor.unsafeGetTensorImpl()).second) {
+          primals.push_back(s.tensor);
+          primal_sources.push_back(source);
+        }
+        ++source;
+      }
+  }
+
+  /// Appends tangents, then gradients, to what the call returned.
+  void add(std::vector<trace::Leaf>& leaves) {
+    std::vector<at::Tensor> outputs, tangents;
+    for (size_t i = 0; i < leaves.size(); ++i)
+      if (leaves[i].is_tensor && can_have_gradient(leaves[i].tensor) &&
+          seen_.insert(leaves[i].tensor.unsafeGetTensorImpl()).second) {
+        results.push_back(static_cast<int>(i));
+        outputs.push_back(leaves[i].tensor);
+      }
+    if (outputs.empty()) return;
+    const at::NoGradGuard no_grad;
+    for (const at::Tensor& t : outputs) tangents.push_back(at::ones_like(t));
+    std::vector<at::Tensor> gradients;
+    try {
+      gradients = torch::autograd::grad(outputs, primals, tangents, /*retain_graph=*/true, /*create_graph=*/false,
+                                        /*allow_unused=*/true);
+    } catch (const PrecompileError&) {
+      throw;
+    } catch (const std::exception& e) {
+      throw PrecompileError(std::string("its backward fails: ") + e.what());
+    }
+    for (const at::Tensor& t : tangents) leaves.push_back({t, {}, true});
+    for (const at::Tensor& g : gradients) leaves.push_back({g.defined() ? g.clone() : g, {}, true});
+  }
+
+  std::vector<at::Tensor> primals;
+  std::vector<int> primal_sources, results;
+
+ private:
+  std::unordered_set<const void*> seen_;
+};
+
+/// What a call with gradients must not do; the recorder has changed nothing yet.
+void check_differentiable(const Signature& s, const Flow& flow) {
+  for (const int i : flow.results)
+    if (s.results[static_cast<size_t>(i)].kind == Result::Kind::source_view)
+      throw PrecompileError("result " + std::to_string(i) +
+                            " requires grad and is a view of an argument; return a copy (.clone())");
+  for (const artifact::WriteBack& w : s.writes)
+    if (std::ranges::find(flow.primal_sources, w.source) != flow.primal_sources.end())
+      throw PrecompileError("an argument that requires grad is written in place; write to a copy");
+}
+
+/// The tangents were made in the call: they become inputs.
+void cut(ir::Graph& g, const std::vector<ir::ValueId>& tangents) {
+  std::erase_if(g.nodes, [&](const ir::Node& n) {
+    bool makes = false;
+    ir::for_each_definition(n,
+                            [&](ir::ValueId v) { makes = makes || std::ranges::find(tangents, v) != tangents.end(); });
+    return makes;
+  });
+  g.inputs.insert(g.inputs.end(), tangents.begin(), tangents.end());
+}
+
+}  // namespace
+
+Recorded record(const detail::Arguments& arguments, const std::function<void(const detail::ResultSink&)>& run,
+                const RecordOptions& how) {
+  const api::CallArguments call(arguments);
+  const torch::jit::GraphOptimizerEnabledGuard no_optimizer(false);  // its passes run operators of their own
+  const bool grad_mode = at::GradMode::is_enabled();
+  const at::Tensor state = random_state();
+  Recorded recorded;
+  Flow flow(call.sources());
+  size_t own = 0;  // leaves of the result
+  const auto fn = [&] {
+    const at::AutoGradMode as_outside(grad_mode);
+    std::vector<trace::Leaf> leaves;
+    run([&](const detail::Leaves& result, const std::string& spec) {
+      recorded.out_spec = spec;
+      for (const detail::Leaf& leaf : result) {
+        trace::Leaf& out = leaves.emplace_back();
+        out.is_tensor = leaf.kind == detail::Kind::tensor;
+        if (out.is_tensor)
+          out.tensor = *leaf.tensor;
+        else
+          out.value = api::value_of(leaf);
+      }
+    });
+    own = leaves.size();
+    if (grad_mode) flow.add(leaves);
+    return leaves;
+  };
+  trace::Options options;
+  options.verify = how.verify;
+  options.accept = [&](ir::Graph&, const Signature& s) {
+    if (how.fullgraph && !s.conditions.empty())
+      throw PrecompileError("it reads a tensor's value as a number: " + s.conditions.front());
+    if (!flow.results.empty()) check_differentiable(s, flow);
+  };
+  trace::Recording recording = trace::record(call.sources(), fn, options);
+  call.complete(recording.signature);
+
+  recorded.graph = std::move(recording.graph);
+  Signature& s = recorded.signature = std::move(recording.signature);
+  s.out_spec = recorded.out_spec;
+  recorded.random = !random_state().equal(state);
+  if (flow.results.empty()) {
+    for (Result& r : s.results) r.required_grad = false;
+    return recorded;
+  }
+  std::vector<ir::ValueId> tangents;
+  size_t at = own;
+  for (const int result : flow.results) {
+    const Result& r = s.results.at(at++);
+    PRECAST_CHECK(r.kind == Result::Kind::output, "a tangent is no output of the recorded graph");
+    tangents.push_back(recorded.graph.outputs.at(static_cast<size_t>(r.index)));
+    recorded.tangents.push_back(result);
+  }
+  for (const int source : flow.primal_sources) recorded.gradients.push_back({source, s.results.at(at++)});
+  s.results.resize(own);
+  for (Result& r : s.results) r.required_grad = false;  // the caller's node carries it
+  cut(recorded.graph, tangents);
+  return recorded;
+}
+
+}  // namespace precast::jit

@@ -1,0 +1,39 @@
+// Records one call of a compiled function: what it computes, and where a result requires grad, how gradients flow back
+// through it. The call really runs, once, and what it returned stays eager's own.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "artifact/signature.h"
+#include "ir/graph.h"
+#include "precast/detail/core.h"
+
+namespace precast::jit {
+
+struct Recorded {
+  ir::Graph graph;                // with gradients: tangents are its last inputs
+  artifact::Signature signature;  // of the call; results are the call's own
+  std::string out_spec;
+  std::vector<int> tangents;  // result that each is the gradient of
+  /// One per source that a gradient flows to.
+  struct Gradient {
+    int source = 0;
+    artifact::Result value;  // where it lies among the graph's outputs; kind none: nothing flows
+  };
+  std::vector<Gradient> gradients;
+  bool random = false;  // draws random numbers
+
+  bool differentiable() const { return !tangents.empty(); }
+};
+
+struct RecordOptions {
+  bool verify = true;      // replay the recorded call and compare
+  bool fullgraph = false;  // a tensor's value read as a number is refused
+};
+/// `run` calls fn and hands its result to the sink. The caller's grad mode holds. Throws PrecompileError when the call
+/// cannot be recorded: then nothing has changed.
+Recorded record(const detail::Arguments&, const std::function<void(const detail::ResultSink&)>& run,
+                const RecordOptions& = {});
+
+}  // namespace precast::jit

@@ -1,0 +1,334 @@
+// compile(): results, effects and gradients are eager's, call after call; and what is compiled when.
+#include <doctest/doctest.h>
+#include <precast/compile.h>
+
+#include "util/warn.h"
+
+using namespace precast;
+
+namespace {
+
+struct Mlp : torch::nn::Module {
+  torch::nn::Linear a{nullptr}, b{nullptr};
+  explicit Mlp(int64_t width = 16) {
+    a = register_module("a", torch::nn::Linear(8, width));
+    b = register_module("b", torch::nn::Linear(width, 4));
+  }
+  at::Tensor forward(at::Tensor x) { return b(torch::relu(a(x))); }
+};
+
+struct Warnings {
+  std::vector<std::string> seen;
+  WarningSink before = set_warning_sink([this](std::string_view w) { seen.emplace_back(w); });
+  ~Warnings() { set_warning_sink(before); }
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  const bool has = text.find(part) != text.npos;
+  CHECK_MESSAGE(has, text);
+  return has;
+}
+bool close(const at::Tensor& a, const at::Tensor& b) { return at::allclose(a, b, 1e-4, 1e-5, true); }
+
+}  // namespace
+
+TEST_CASE("compile: the first call is eager's, later ones are compiled") {
+  int runs = 0;
+  const auto f = compile([&runs](at::Tensor x) { return ++runs, (x * 2 + 1).relu(); });
+  const at::Tensor x = torch::randn({5, 7});
+  for (int i = 0; i < 4; ++i) CHECK(torch::equal(f(x), (x * 2 + 1).relu()));
+  CHECK(runs == 1);
+  CHECK(f(torch::randn({5, 8})).size(1) == 8);  // other sizes: recorded anew
+  CHECK(runs == 2);
+  CHECK(torch::equal(f(x), (x * 2 + 1).relu()));
+  CHECK(runs == 2);
+  contains(f.explain(), "2 variants, 1 recompile");
+}
+
+TEST_CASE("compile: gradients through a compiled module") {
+  Mlp net, same;
+  {
+    torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < net.parameters().size(); ++i) same.parameters()[i].copy_(net.parameters()[i]);
+  }
+  const auto f = compile(net);
+  torch::optim::SGD fast(net.parameters(), 0.1), slow(same.parameters(), 0.1);
+  for (int step = 0; step < 6; ++step) {
+    const at::Tensor x = torch::randn({3, 8}), y = torch::randn({3, 4});
+    const auto loss = torch::mse_loss(f(x), y), expected = torch::mse_loss(same.forward(x), y);
+    CHECK(close(loss, expected));
+    fast.zero_grad(), slow.zero_grad();
+    loss.backward(), expected.backward();
+    for (size_t i = 0; i < net.parameters().size(); ++i)
+      CHECK(close(net.parameters()[i].grad(), same.parameters()[i].grad()));
+    fast.step(), slow.step();
+  }
+  contains(f.explain(), "forward and backward");
+  contains(f.explain(), "1 variant, 0 recompiles, 0 eager calls");
+  torch::NoGradGuard no_grad;  // is a guard
+  const at::Tensor x = torch::randn({3, 8});
+  CHECK(close(f(x), same.forward(x)));
+  CHECK(close(f(x), same.forward(x)));
+  contains(f.explain(), "grad mode: expected on, found off");
+}
+
+TEST_CASE("compile: arguments that require grad, several results, a result without gradient") {
+  const auto fn = [](at::Tensor a, at::Tensor b) {
+    return std::tuple((a * b).sum(1), a.sin() * 2, (a > 0), b.detach() + 1);
+  };
+  const auto f = compile(fn);
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor a = torch::randn({4, 5}, torch::requires_grad()), b = torch::randn({5}, torch::requires_grad());
+    const at::Tensor a2 = a.detach().clone().requires_grad_(), b2 = b.detach().clone().requires_grad_();
+    const auto [p, q, r, s] = f(a, b);
+    const auto [p2, q2, r2, s2] = fn(a2, b2);
+    CHECK(close(p, p2));
+    CHECK(close(q, q2));
+    CHECK(torch::equal(r, r2));
+    CHECK((p.requires_grad() && q.requires_grad() && !r.requires_grad() && !s.requires_grad()));
+    (p.sum() + q.square().sum()).backward();
+    (p2.sum() + q2.square().sum()).backward();
+    CHECK(close(a.grad(), a2.grad()));
+    CHECK(close(b.grad(), b2.grad()));
+    if (i == 2) CHECK_THROWS_WITH(p.sum().backward(), doctest::Contains("second time"));
+    const auto [u, v, w, z] = f(a, b);
+    v.sum().backward();  // the first result has no gradient
+    CHECK(close(b.grad(), b2.grad()));
+  }
+}
+
+TEST_CASE("compile: batch norm in training, dropout, writes") {
+  struct Net : torch::nn::Module {
+    torch::nn::Conv2d conv{nullptr};
+    torch::nn::BatchNorm2d norm{nullptr};
+    Net() {
+      conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 6, 3).bias(false)));
+      norm = register_module("norm", torch::nn::BatchNorm2d(6));
+    }
+    at::Tensor forward(at::Tensor x) { return torch::dropout(norm(conv(x)).relu(), 0.3, is_training()).mean({2, 3}); }
+  };
+  Net net, same;
+  {
+    torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < net.parameters().size(); ++i) same.parameters()[i].copy_(net.parameters()[i]);
+  }
+  const auto f = compile(net);
+  for (int step = 0; step < 4; ++step) {
+    const at::Tensor x = torch::randn({2, 3, 9, 9});
+    torch::manual_seed(step);
+    const auto a = f(x);
+    torch::manual_seed(step);
+    const auto b = same.forward(x);
+    CHECK(close(a, b));
+    net.zero_grad(), same.zero_grad();
+    a.square().sum().backward(), b.square().sum().backward();
+    for (size_t i = 0; i < net.parameters().size(); ++i)
+      CHECK(close(net.parameters()[i].grad(), same.parameters()[i].grad()));
+    for (size_t i = 0; i < net.buffers().size(); ++i) CHECK(close(net.buffers()[i], same.buffers()[i]));
+  }
+  net.eval(), same.eval();
+  const at::Tensor x = torch::randn({2, 3, 9, 9});
+  for (int i = 0; i < 2; ++i) CHECK(close(f(x), same.forward(x)));
+  contains(f.explain(), "2 variants");
+  contains(f.explain(), "another mode (train, eval)");
+}
+
+TEST_CASE("compile: a gradient penalty through a compiled network") {
+  Mlp net, same;
+  {
+    torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < net.parameters().size(); ++i) same.parameters()[i].copy_(net.parameters()[i]);
+  }
+  const auto f = compile([](Mlp& m, at::Tensor x) { return m.b(torch::tanh(m.a(x))); });
+  const auto eager = [](Mlp& m, at::Tensor x) { return m.b(torch::tanh(m.a(x))); };
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor x = torch::randn({3, 8}, torch::requires_grad()), x2 = x.detach().clone().requires_grad_();
+    const auto penalty = [](const at::Tensor& y, const at::Tensor& x) {
+      return torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0].square().sum() + y.square().sum();
+    };
+    net.zero_grad(), same.zero_grad();
+    penalty(f(net, x), x).backward();
+    penalty(eager(same, x2), x2).backward();
+    for (size_t k = 0; k < net.parameters().size(); ++k)
+      CHECK(close(net.parameters()[k].grad(), same.parameters()[k].grad()));
+    CHECK(close(x.grad(), x2.grad()));
+  }
+}
+
+TEST_CASE("compile: values read on the host are conditions; each path is a variant") {
+  int runs = 0;
+  const auto fn = [&runs](at::Tensor x) {
+    ++runs;
+    const at::Tensor y = x * 3;
+    if (y.sum().item<float>() > 0) return y.exp();
+    return y.neg() - 1;
+  };
+  const auto f = compile(fn);
+  const at::Tensor up = torch::full({3}, 0.5), down = torch::full({3}, -0.5);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(close(f(up), (up * 3).exp()));
+    CHECK(close(f(down), (down * 3).neg() - 1));
+  }
+  CHECK(runs == 2);
+  const auto whole = compile([](at::Tensor x) { return x * x.sum().item<float>(); }, {.fullgraph = true});
+  CHECK_THROWS_WITH_AS(whole(up), doctest::Contains("reads a tensor's value as a number"), CompileError);
+}
+
+TEST_CASE("compile: closed-over tensors run eagerly, with one warning; fullgraph refuses") {
+  const at::Tensor other = torch::randn({3});
+  at::Tensor x = torch::randn({3});
+  {
+    Warnings warnings;
+    const auto f = compile([&](at::Tensor x) { return x + other; });
+    for (int i = 0; i < 3; ++i) CHECK(torch::equal(f(x), x + other));
+    REQUIRE(warnings.seen.size() == 1);
+    contains(warnings.seen[0], "runs eagerly");
+    contains(f.explain(), "cut: ");
+  }
+  const auto whole = compile([&](at::Tensor x) { return x + other; }, {.fullgraph = true});
+  CHECK_THROWS_WITH_AS(whole(x), doctest::Contains("cannot be compiled as one graph"), CompileError);
+  const auto off = disable([](at::Tensor x) { return x * 2; });
+  const auto cut = compile([&](at::Tensor x) { return off(x) + 1; }, {.fullgraph = true});
+  CHECK_THROWS_WITH_AS(cut(x), doctest::Contains("disabled"), CompileError);
+}
+
+TEST_CASE("compile: captured numbers are looked at; types share what is compiled") {
+  static int runs = 0;
+  const auto scale = [](double by) { return compile([by](at::Tensor x) { return ++runs, x * by; }); };
+  const at::Tensor x = torch::randn({4});
+  const auto two = scale(2), three = scale(3);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(torch::equal(two(x), x * 2));
+    CHECK(torch::equal(three(x), x * 3));
+  }
+  CHECK(runs == 2);
+  CHECK(torch::equal(scale(2)(x), x * 2));
+  CHECK(runs == 2);
+}
+
+TEST_CASE("compile: modules that the function reaches, holders, references, the wrapper") {
+  torch::nn::Linear layer(3, 2);
+  const at::Tensor x = torch::randn({5, 3});
+  const auto reaches = compile([&](at::Tensor x) { return layer(x) * 2; }, layer);
+  const auto held = compile(layer);
+  const auto wrapped = compile({.fullgraph = true})([](torch::nn::Linear& m, at::Tensor x) { return m(x) + 1; });
+  for (int i = 0; i < 3; ++i) {
+    CHECK(close(reaches(x), layer(x) * 2));
+    CHECK(close(held(x), layer(x)));
+    CHECK(close(wrapped(layer, x), layer(x) + 1));
+  }
+  contains(reaches.explain(), "0 eager calls");
+  torch::nn::Linear wide(3, 7);
+  CHECK(wrapped(wide, x).size(1) == 7);
+  CHECK(close(wrapped(layer, x), layer(x) + 1));
+}
+
+TEST_CASE("compile: options, modes and backends") {
+  const auto fn = [](at::Tensor x) { return x.sin() + 1; };
+  const at::Tensor x = torch::randn({4, 3});
+  CHECK_THROWS_WITH_AS(compile(fn, {.options = {{"epilog_fusion", true}}}),
+                       doctest::Contains("did you mean 'epilogue_fusion'"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(compile(fn, {.options = {{"epilogue_fusion", true}}}), doctest::Contains("needs 'max_autotune'"),
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(compile(fn, {.options = {{"triton.cudagraphs", true}}}), doctest::Contains("CUDA"),
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(compile(fn, {.mode = "fast"}), doctest::Contains("unknown mode 'fast'"), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(compile(fn, {.backend = "inductr"}), doctest::Contains("did you mean 'inductor'"),
+                       std::invalid_argument);
+  CHECK(list_backends() == std::vector<std::string>{"inductor"});
+  CHECK(list_backends(std::nullopt) == std::vector<std::string>{"aot_eager", "eager", "inductor"});
+  CHECK(get_default_backend() == "inductor");
+  for (const char* backend : {"eager", "aot_eager", "inductor"}) {
+    const auto f = compile(fn, {.backend = backend});
+    for (int i = 0; i < 3; ++i) {
+      const at::Tensor a = x.clone().requires_grad_();
+      const at::Tensor y = f(a);
+      CHECK(close(y, fn(x)));
+      y.sum().backward();
+      CHECK(close(a.grad(), x.cos()));
+    }
+  }
+  const auto off = compile(fn, {.disable = true});
+  CHECK(torch::equal(off(x), fn(x)));
+}
+
+TEST_CASE("compile: stances and limits") {
+  static int runs = 0;
+  const auto fn = [](at::Tensor x) { return ++runs, x + 1; };
+  const auto f = compile(fn);
+  const at::Tensor x = torch::ones({2}), y = torch::ones({3});
+  f(x), f(x);
+  CHECK(runs == 1);
+  {
+    const Stance eager("force_eager");
+    f(x);
+    CHECK(runs == 2);
+  }
+  {
+    const Stance only("eager_on_recompile");
+    f(x);
+    CHECK(runs == 2);
+    f(y), f(y);
+    CHECK(runs == 4);
+  }
+  {
+    const Stance fail("fail_on_recompile");
+    CHECK_THROWS_WITH_AS(f(y), doctest::Contains("expected f32[2], found f32[3]"), CompileError);
+  }
+  CHECK_THROWS_AS(Stance("lazy"), std::invalid_argument);
+  reset();
+  f(x), f(x);
+  CHECK(runs == 5);
+  set_cache_size_limit(2);
+  Warnings warnings;
+  for (int n = 4; n < 8; ++n) f(torch::ones({n}));
+  CHECK(runs == 9);
+  REQUIRE(warnings.seen.size() == 1);
+  contains(warnings.seen[0], "the limit of 2 variants");
+  set_cache_size_limit(64);
+}
+
+TEST_CASE("compile: errors of the function pass through and leave nothing behind") {
+  const auto f = compile([](at::Tensor a, at::Tensor b) { return a.mm(b); });
+  const at::Tensor a = torch::randn({2, 3});
+  CHECK_THROWS_AS(f(a, a), c10::Error);
+  CHECK_THROWS_AS(f(a, a), c10::Error);
+  CHECK(close(f(a, a.t()), a.mm(a.t())));
+  CHECK(close(f(a, a.t()), a.mm(a.t())));
+  contains(f.explain(), "1 variant");
+  const auto pick = compile([](at::Tensor x, at::Tensor i) { return x.index_select(0, i); });
+  const at::Tensor x = torch::randn({4}), i = torch::tensor({1, 3}), bad = torch::tensor({1, 9});
+  CHECK(torch::equal(pick(x, i), x.index_select(0, i)));
+  CHECK(torch::equal(pick(x, i), x.index_select(0, i)));
+  CHECK_THROWS_AS(pick(x, bad), c10::Error);
+}
+
+TEST_CASE("compile: async calls never wait; verify_every finds what guards cannot see") {
+  const auto f = compile([](at::Tensor x) { return x.cos() * 5; }, {.async = true});
+  const at::Tensor x = torch::randn({6});
+  for (int i = 0; i < 200; ++i) CHECK(close(f(x), x.cos() * 5));
+  static double hidden = 1;
+  const auto g = compile([](at::Tensor x) { return x * hidden; }, {.verify_every = 2});
+  g(x), g(x);
+  hidden = 2;
+  Warnings warnings;
+  g(x), g(x);
+  CHECK(torch::equal(g(x), x * 2));
+  REQUIRE(!warnings.seen.empty());
+  contains(warnings.seen[0], "verify_every");
+}
+
+TEST_CASE("compile: threads share one compilation") {
+  static std::atomic<int> runs = 0;
+  const auto f = compile([](at::Tensor x) { return ++runs, x.exp() + 1; });
+  const at::Tensor x = torch::randn({8});
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) wrong += !close(f(x), x.exp() + 1);
+    });
+  for (auto& t : threads) t.join();
+  CHECK(wrong == 0);
+  CHECK(runs == 1);
+}
