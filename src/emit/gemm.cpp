@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "emit/gemm_sized.h"
+#include "emit/size_text.h"
 #include "util/errors.h"
 
 namespace precast::emit {
@@ -14,6 +16,8 @@ namespace {
 
 using ir::Dtype;
 using Sizes = std::vector<int64_t>;
+using Spec = GemmSpecOf<int64_t>;  // all of it known
+using Operand = GemmOperandOf<int64_t>;
 
 constexpr int64_t kFewRows = 12;    // rows up to which B is read as it is: packing would cost as much as it saves
 constexpr int64_t kDenseRow = 128;  // elements between rows of B up to which reading it as it is stays cheap
@@ -72,7 +76,7 @@ std::string offset(const std::string& x, const Walk& w) {
   std::string text;
   for (size_t v = 0; v < w.sizes.size(); ++v)
     if (w.strides[v] != 0)
-      text += fmt::format("{}{} * {}LL", text.empty() ? "" : " + ", digit(x, w.sizes, v), w.strides[v]);
+      text += fmt::format("{}{} * {}LL", text.empty() ? "" : " + ", digit(x, ir::sizes(w.sizes), v), w.strides[v]);
   return text.empty() ? "0" : text;
 }
 
@@ -83,7 +87,7 @@ struct Source {
   int64_t shift = 0, turned = 0;
 };
 
-Source source_of(const GemmSpec& s) {
+Source source_of(const Spec& s) {
   struct Variable {
     int64_t size, stride, weight;
   };
@@ -108,19 +112,19 @@ Source source_of(const GemmSpec& s) {
 
 // ---- Forms ----
 
-bool plain(const GemmSpec& spec, const GemmOperand& x) { return x.fetch.empty() && x.dtype == spec.dtype; }
+bool plain(const Spec& spec, const Operand& x) { return x.fetch.empty() && x.dtype == spec.dtype; }
 
 bool in_order(const Source& s) { return s.place.simple() && s.place.step() == 1; }
 
-Walk a_rows(const GemmSpec& s) { return walk(s.M, s.a.i_strides); }
-Walk a_depth(const GemmSpec& s) { return walk(s.K, s.a.k_strides); }
+Walk a_rows(const Spec& s) { return walk(s.M, s.a.i_strides); }
+Walk a_depth(const Spec& s) { return walk(s.K, s.a.k_strides); }
 
 /// Vectors of a strided operand run along its unit stride.
-bool a_along_k(const GemmSpec& s) {
+bool a_along_k(const Spec& s) {
   if (!s.a.fetch.empty()) return s.a.along_k;
   return a_depth(s).step() == 1 || a_rows(s).step() != 1 || product(s.M) == 1;
 }
-bool b_along_k(const GemmSpec& s) {
+bool b_along_k(const Spec& s) {
   if (!s.b.fetch.empty()) return s.b.along_k;
   if (s.N == 1) return true;
   if (s.b.i_strides[0] == 1) return false;
@@ -128,7 +132,7 @@ bool b_along_k(const GemmSpec& s) {
   return k.step() == 1 && (k.simple() || k.run() >= 16);
 }
 
-std::string_view b_form(const GemmSpec& s) {
+std::string_view b_form(const Spec& s) {
   if (s.b.packed) return "B_PREPACKED";
   if (!plain(s, s.b)) return "B_PACKED";
   const Source b = source_of(s);
@@ -142,7 +146,7 @@ std::string_view b_form(const GemmSpec& s) {
 }
 
 /// Parts of K that are summed apart: where rows and columns alone give too few tasks.
-int64_t splits(const GemmSpec& s) {
+int64_t splits(const Spec& s) {
   const int64_t M = product(s.M), K = product(s.K);
   const bool panels = M <= 512 && s.N >= 256;  // tasks enough, each with its own part of B
   const int64_t blocks = (M + 383) / 384 * ((s.N + 127) / 128);
@@ -152,7 +156,7 @@ int64_t splits(const GemmSpec& s) {
   return std::min<int64_t>(16, K / 1024);
 }
 
-int64_t b_batch(const GemmSpec& s) {
+int64_t b_batch(const Spec& s) {
   const bool shared = std::all_of(s.b.batch_strides.begin(), s.b.batch_strides.end(), [](int64_t x) { return x == 0; });
   return shared ? 1 : product(s.batch);
 }
@@ -160,7 +164,7 @@ int64_t b_batch(const GemmSpec& s) {
 // ---- Text ----
 
 /// What the preamble asks of an operand in memory: the address of an element, and how far its strides hold.
-std::string memory_text(const GemmSpec& s, const GemmOperand& x, char name, char i_name, const Walk& i, const Walk& k,
+std::string memory_text(const Spec& s, const Operand& x, char name, char i_name, const Walk& i, const Walk& k,
                         int64_t shift) {
   const std::string_view type = scalar(x.dtype);
   std::string text = fmt::format("  typedef {} {}_type;\n", type, name);
@@ -175,12 +179,12 @@ std::string memory_text(const GemmSpec& s, const GemmOperand& x, char name, char
   return text;
 }
 
-std::string fetch_text(const GemmOperand& x, char name) {
+std::string fetch_text(const Operand& x, char name) {
   return fmt::format("  template <int W> PRECAST_MEMBER vec<T, W> {}(i64 b, i64 i, i64 k, int len) const {{ {} }}\n",
                      name, x.fetch);
 }
 
-std::string a_text(const GemmSpec& s) {
+std::string a_text(const Spec& s) {
   std::string text = fmt::format("  static constexpr bool a_along_k = {}, a_computed = {}, a_plain = {};\n",
                                  a_along_k(s), !s.a.fetch.empty(), plain(s, s.a));
   if (!s.a.fetch.empty()) return text + fetch_text(s.a, 'a');
@@ -191,7 +195,7 @@ std::string a_text(const GemmSpec& s) {
   return text + memory_text(s, s.a, 'a', 'm', a_rows(s), a_depth(s), 0);
 }
 
-std::string b_text(const GemmSpec& s) {
+std::string b_text(const Spec& s) {
   if (s.b.packed) return {};
   const Source source = source_of(s);
   std::string text = fmt::format("  static constexpr bool b_along_k = {}, b_computed = {}, b_in_order = {};\n",
@@ -202,7 +206,7 @@ std::string b_text(const GemmSpec& s) {
   return text + memory_text(s, s.b, 'b', 'n', walk({s.N}, s.b.i_strides), source.source, source.shift);
 }
 
-void check(const GemmSpec& s) {
+void check(const Spec& s) {
   PRECAST_CHECK(s.dtype == Dtype::f32 || s.dtype == Dtype::f64, "a product accumulates in f32 or f64");
   for (const Sizes* sizes : {&s.batch, &s.M, &s.K})
     for (const int64_t size : *sizes) PRECAST_CHECK(size >= 0, "negative size of a product");
@@ -211,20 +215,25 @@ void check(const GemmSpec& s) {
 }
 
 /// The struct P that the preamble's templates work on; `member` holds what differs between kernel and packer.
-std::string product_struct(const GemmSpec& s, const std::string& name, const std::string& member) {
+std::string product_struct(const Spec& s, const std::string& name, const std::string& member) {
   std::string params;
   for (const GemmParam& p : s.params) params += fmt::format("  {} {};\n", p.type, p.name);
   return fmt::format(
       "struct {} {{\n  typedef {} T;\n{}"
       "  static constexpr i64 batch = {}LL, M = {}LL, N = {}LL, K = {}LL, b_batch = {}LL, splits = {}LL;\n"
-      "  static constexpr i64 m_lanes = {}LL;\n{}}};\n",
+      "  static constexpr i64 m_lanes = {}LL;\n  static constexpr bool along_m = m_lanes > 0;\n{}}};\n",
       name, scalar(s.dtype), params, product(s.batch), product(s.M), s.N, product(s.K), b_batch(s), splits(s),
       s.along_m && !s.M.empty() ? s.M.back() : 0, member);
 }
 
+int64_t packed_bytes(const Spec& s) {
+  const int64_t columns = kWidestPanel / ir::itemsize(s.dtype), panels = (s.N + columns - 1) / columns;
+  return b_batch(s) * panels * product(s.K) * kWidestPanel;
+}
+
 /// What the workspace holds: B in panels, then the sums of the splits.
-int64_t own_packed_bytes(const GemmSpec& s) { return b_form(s) == "B_PACKED" ? gemm_packed_bytes(s) : 0; }
-int64_t sums_bytes(const GemmSpec& s) {
+int64_t own_packed_bytes(const Spec& s) { return b_form(s) == "B_PACKED" ? packed_bytes(s) : 0; }
+int64_t sums_bytes(const Spec& s) {
   const int64_t columns = kWidestPanel / ir::itemsize(s.dtype), panels = (s.N + columns - 1) / columns;
   return splits(s) > 1 ? splits(s) * product(s.M) * panels * kWidestPanel : 0;
 }
@@ -236,30 +245,63 @@ std::string joined(const std::vector<GemmParam>& params, bool types) {
   return text;
 }
 
+Operand known(const GemmOperand& x) {
+  Operand o;
+  o.pointer = x.pointer, o.dtype = x.dtype;
+  o.batch_strides = ir::numbers(x.batch_strides), o.i_strides = ir::numbers(x.i_strides);
+  o.k_strides = ir::numbers(x.k_strides);
+  o.fetch = x.fetch, o.along_k = x.along_k, o.packed = x.packed;
+  return o;
+}
+Spec known(const GemmSpec& x) {
+  Spec s;
+  s.name = x.name, s.params = x.params;
+  s.batch = ir::numbers(x.batch), s.M = ir::numbers(x.M), s.K = ir::numbers(x.K), s.N = x.N;
+  s.dtype = x.dtype, s.a = known(x.a), s.b = known(x.b), s.epilogue = x.epilogue, s.along_m = x.along_m;
+  check(s);
+  return s;
+}
+
 }  // namespace
 
-std::string digit(const std::string& x, const std::vector<int64_t>& sizes, size_t variable) {
-  int64_t below = 1;
+std::string digit(const std::string& x, const ir::Dims& sizes, size_t variable) {
+  ir::Size below = 1;
   for (size_t v = variable + 1; v < sizes.size(); ++v) below *= sizes[v];
-  const bool small = product(sizes) < (int64_t{1} << 31);  // division of 32 bits is quicker
   if (sizes.size() == 1) return x;
+  if (ir::is_symbolic(sizes)) {
+    std::string text = "(i64)((u64)" + x;
+    if (below != 1) text += " / (u64)" + emit::text(below);
+    if (variable > 0) text += " % (u64)" + emit::text(sizes[variable]);
+    return text + ")";
+  }
+  const bool small = ir::product(sizes) < (int64_t{1} << 31);  // division of 32 bits is quicker
   std::string text = small ? "(i64)((u32)" + x : "(i64)((u64)" + x;
-  if (below > 1) text += " / " + std::to_string(below) + "u";
-  if (variable > 0) text += " % " + std::to_string(sizes[variable]) + "u";
+  if (below > 1) text += " / " + emit::text(below) + "u";
+  if (variable > 0) text += " % " + emit::text(sizes[variable]) + "u";
   return text + ")";
 }
 
-int64_t gemm_packed_bytes(const GemmSpec& s) {
-  const int64_t columns = kWidestPanel / ir::itemsize(s.dtype), panels = (s.N + columns - 1) / columns;
-  return b_batch(s) * panels * product(s.K) * kWidestPanel;
+bool gemm_is_sized(const GemmSpec& s) {
+  bool sized = s.N.is_symbolic();
+  for (const ir::Dims* d : {&s.batch, &s.M, &s.K, &s.a.batch_strides, &s.a.i_strides, &s.a.k_strides,
+                            &s.b.batch_strides, &s.b.i_strides, &s.b.k_strides})
+    sized |= ir::is_symbolic(*d);
+  return sized;
 }
 
-int64_t gemm_workspace_bytes(const GemmSpec& s) { return own_packed_bytes(s) + sums_bytes(s); }
+ir::Size gemm_packed_bytes(const GemmSpec& s) { return packed_bytes(known(s)); }
 
-bool gemm_packs_b(const GemmSpec& s) { return own_packed_bytes(s) > 0; }
+ir::Size gemm_workspace_bytes(const GemmSpec& spec) {
+  if (gemm_is_sized(spec)) return sized_workspace_bytes(spec);
+  const Spec s = known(spec);
+  return own_packed_bytes(s) + sums_bytes(s);
+}
 
-std::string gemm_kernel(const GemmSpec& s) {
-  check(s);
+bool gemm_packs_b(const GemmSpec& s) { return !gemm_is_sized(s) && own_packed_bytes(known(s)) > 0; }
+
+std::string gemm_kernel(const GemmSpec& spec) {
+  if (gemm_is_sized(spec)) return sized_kernel(spec);
+  const Spec s = known(spec);
   std::string member = fmt::format("  static constexpr b_form b_reads = {};\n", b_form(s)) + a_text(s) + b_text(s);
   member += fmt::format(
       "  template <int W> PRECAST_MEMBER void done(i64 b, i64 m, i64 n, vec<T, W> acc, int len) const {{\n{}\n  }}\n",
@@ -276,9 +318,8 @@ std::string gemm_kernel(const GemmSpec& s) {
 }
 
 std::string gemm_pack(const GemmSpec& original) {
-  GemmSpec s = original;
+  Spec s = known(original);
   s.b.packed = false;
-  check(s);
   const std::string type = s.name + "_packing";
   std::string member =
       "  static constexpr b_form b_reads = B_PACKED;\n"

@@ -33,6 +33,7 @@ struct KernelText {
   std::vector<Pointer> pointers;  // what P[0], P[1], ... are
   bool can_fail = false;          // then comes a precast_fault*
   bool reads_sizes = false;       // and then the values of the symbols
+  bool sized_product = false;     // calls the products whose sizes a call decides
   ir::Size workspace_bytes = 0;   // matrix products: before both
   std::optional<Packing> packing;
   double flops = 0, bytes = 0;

@@ -41,12 +41,12 @@ KernelText KernelWriter::matmul() {
   if (along_m) lane = p.m.back();
 
   const auto strides = [&](const std::vector<Atom>& variables, const Index& at) {
-    std::vector<int64_t> found;
+    ir::Dims found;
     for (const Atom a : variables) found.push_back(at.coefficient(a));
     return found;
   };
   const auto sizes = [&](const std::vector<Atom>& variables) {
-    std::vector<int64_t> found;
+    ir::Dims found;
     for (const Atom a : variables) found.push_back(extent(a));
     return found;
   };
@@ -66,7 +66,7 @@ KernelText KernelWriter::matmul() {
   GemmSpec spec;
   spec.name = "KERNEL_product";
   spec.batch = sizes(p.batch), spec.M = sizes(p.m), spec.K = sizes(p.k),
-  spec.N = column < 0 ? 1 : int64_t{extent(column)};
+  spec.N = column < 0 ? ir::Size(1) : extent(column), spec.symbols = program_.symbols;
   spec.dtype = s.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
   spec.a = operand(a, p.m), spec.b = operand(b, {column});
   spec.a.pointer = in_memory(a);
@@ -125,12 +125,13 @@ KernelText KernelWriter::matmul() {
     spec.params.push_back({"precast_fault*", "fault"});
     call += ", (precast_fault*)P[" + number(static_cast<int64_t>(w_.parameters.size()) + 1) + "]";
   }
-  if (!symbols.empty()) {
+  out_.sized_product = gemm_is_sized(spec);
+  if (!symbols.empty() || out_.sized_product) {
     out_.reads_sizes = true;
     spec.params.push_back({"const i64*", "S"});
     call += ", (const i64*)P[" + number(static_cast<int64_t>(w_.parameters.size()) + (w_.can_fail ? 2 : 1)) + "]";
   }
-  out_.workspace_bytes = std::max<int64_t>(gemm_workspace_bytes(spec), 64);
+  out_.workspace_bytes = ir::max(gemm_workspace_bytes(spec), 64);
   out_.text = gemm_kernel(spec) + call + ");\n}\n";
   finish();
   return std::move(out_);

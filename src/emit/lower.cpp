@@ -242,6 +242,7 @@ class Lower {
     call.can_fail = text.can_fail;
     call.reads_sizes = text.reads_sizes;
     if (text.reads_sizes) out_.routines.insert("sizes");
+    if (text.sized_product) out_.routines.insert("multiply_sized");
     if (text.workspace_bytes != 0) {
       call.workspace = static_cast<int>(lifetimes_.size());
       const int now = static_cast<int>(calls_.size());

@@ -33,6 +33,10 @@ const RoutinePiece kRoutinePieces[] = {
 #include "emit/preamble/sizes.inc"
     },
     {
+        {"multiply_sized"},
+#include "emit/preamble/gemm_sized.inc"
+    },
+    {
         {"attention", "attention_backward"},
 #include "emit/preamble/attention.inc"
     },

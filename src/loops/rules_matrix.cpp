@@ -23,7 +23,7 @@ bool contract(Lowering& l, const ir::Node& n, Contraction c) {
   const ir::ValueId out = result(n);
   const ir::Type type = l.type(out);
   if (!ir::is_float(type.dtype)) return l.refuse("integer matrix product");
-  std::map<char, int64_t> sizes;
+  std::map<char, Size> sizes;
   const auto read = [&](ir::ValueId v, const std::string& dims) {
     const ir::Type& t = l.type(v);
     if (t.dtype != type.dtype) return l.refuse("operands of different dtypes");
@@ -42,7 +42,7 @@ bool contract(Lowering& l, const ir::Node& n, Contraction c) {
   const auto stride = [&](char d) { return type.strides[c.dims.find(d)]; };
   char nearest = 0;
   for (const char d : c.dims)
-    if (sizes[d] > 1 && (!nearest || stride(d) < stride(nearest))) nearest = d;
+    if (sizes[d].hint() > 1 && (!nearest || ir::roughly_less(stride(d), stride(nearest)))) nearest = d;
   if (nearest && !has(c.right_dims, nearest)) std::swap(c.left, c.right), std::swap(c.left_dims, c.right_dims);
 
   std::string letters = c.dims;

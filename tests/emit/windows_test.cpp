@@ -74,10 +74,11 @@ emit::GemmSpec spec_of(const Case& c, const std::string& name) {
   emit::GemmSpec s;
   s.name = name;
   s.params = {{"const f32*", "p0"}, {"const f32*", "p1"}, {"f32*", "p2"}};
-  s.batch = c.batch, s.M = c.M, s.N = c.N, s.K = c.K;
+  s.batch = precast::ir::sizes(c.batch), s.M = precast::ir::sizes(c.M), s.N = c.N, s.K = precast::ir::sizes(c.K);
   s.a.pointer = "p0", s.b.pointer = "p1 + " + std::to_string(c.b_start);
-  s.a.batch_strides = c.a_batch, s.a.i_strides = c.a_m, s.a.k_strides = c.a_k;
-  s.b.batch_strides = c.b_batch, s.b.i_strides = {c.b_n}, s.b.k_strides = c.b_k;
+  s.a.batch_strides = precast::ir::sizes(c.a_batch), s.a.i_strides = precast::ir::sizes(c.a_m),
+  s.a.k_strides = precast::ir::sizes(c.a_k);
+  s.b.batch_strides = precast::ir::sizes(c.b_batch), s.b.i_strides = {c.b_n}, s.b.k_strides = precast::ir::sizes(c.b_k);
   s.epilogue =
       "store<f32>(p2 + (b * " + std::to_string(count(c.M)) + " + m) * " + std::to_string(c.N) + " + n, acc, len);";
   return s;

@@ -11,6 +11,7 @@ struct Dynamic {
   std::map<int, int64_t> below{};  // input -> its integers are in [0, below)
   int host_ops = 0;
   double relative = 1e-5, absolute = 1e-5;
+  std::vector<std::vector<int64_t>> sizes{};  // instead of the usual ones
 };
 
 constexpr int64_t kSizes[] = {0, 1, 2, 7, 8, 17, 100};
@@ -40,7 +41,7 @@ void check(const std::vector<Dynamic>& programs) {
     std::string why;
     for (const auto& op : batch.emitted(i).host_ops) why += op.op + ": " + op.why + "\n";
     CHECK_MESSAGE(static_cast<int>(batch.emitted(i).host_ops.size()) == p.host_ops, why);
-    for (const std::vector<int64_t>& sizes : choices(p.symbols.size())) {
+    for (const std::vector<int64_t>& sizes : p.sizes.empty() ? choices(p.symbols.size()) : p.sizes) {
       CAPTURE(sizes[0]);
       CAPTURE(sizes.back());
       const precast::ir::Graph g = batch.with_sizes(i, sizes);
@@ -300,4 +301,97 @@ TEST_CASE("dynamic: joins, borders, repeats") {
          return (%1)
        })"},
   });
+}
+
+TEST_CASE("dynamic: matrix products") {
+  const std::vector<std::string> two = {"u0 in [0, inf) hint 8", "u1 in [0, inf) hint 30"};
+  std::vector<Dynamic> all = {
+      {.name = "rows, with what follows", .text = R"(graph(%0: f32[u0,40], %1: f32[40,37], %2: f32[37]) {
+         %3: f32[u0,37] = aten::mm(self=%0, mat2=%1)
+         %4: f32[u0,37] = aten::add.Tensor(self=%3, other=%2, alpha=1)
+         %5: f32[u0,37] = aten::relu(self=%4)
+         return (%5)
+       })"},
+      {.name = "rows by transposed weights", .text = R"(graph(%0: f32[u0,40], %1: f32[40,70]{1,40}) {
+         %2: f32[u0,70] = aten::mm(self=%0, mat2=%1)
+         return (%2)
+       })"},
+      {.name = "summed over",
+       .text = R"(graph(%0: f32[20,u0]{1,20}, %1: f32[u0,30], %2: f32[20,u0], %3: f32[u0,30]{1,u0}) {
+         %4: f32[20,30] = aten::mm(self=%0, mat2=%1)
+         %5: f32[20,30] = aten::mm(self=%2, mat2=%3)
+         return (%4, %5)
+       })",
+       .relative = 1e-3,
+       .absolute = 1e-3,
+       .sizes = {{0}, {1}, {2}, {31}, {513}, {4096}, {5000}}},
+      {.name = "rows and columns",
+       .text = R"(graph(%0: f32[u0,24], %1: f32[24,u1], %2: f32[u1]) {
+         %3: f32[u0,u1] = aten::mm(self=%0, mat2=%1)
+         %4: f32[u0,u1] = aten::mul.Tensor(self=%3, other=%2)
+         return (%4, %3)
+       })",
+       .symbols = two},
+      {.name = "a result that lies transposed", .text = R"(graph(%0: f32[u0,24], %1: f32[24,33]) {
+         %2: f32[u0,33]{1,u0} = aten::mm(self=%0, mat2=%1)
+         %3: f32[33,u0] = prim::view(base=%2, offset=0)
+         %4: f32[33,u0] = aten::exp(self=%3)
+         return (%4)
+       })"},
+      {.name = "all of them",
+       .text = R"(graph(%0: f32[u0,u1,u0], %1: f32[u0,u0,u1]) {
+         %2: f32[u0,u1,u1] = aten::bmm(self=%0, mat2=%1)
+         return (%2)
+       })",
+       .symbols = two,
+       .sizes = {{0, 3}, {3, 0}, {1, 1}, {5, 2}, {17, 33}, {40, 70}}},
+      {.name = "scores of attention",
+       .text = R"(graph(%0: f32[4,u0,16], %1: f32[4,u0,16]) {
+         %2: f32[4,16,u0]{16*u0,1,16} = prim::view(base=%1, offset=0)
+         %3: f32[4,u0,u0] = aten::bmm(self=%0, mat2=%2)
+         %4: f32[4,u0,1] = aten::amax(self=%3, dim=[2], keepdim=true)
+         %5: f32[4,u0,u0] = aten::sub.Tensor(self=%3, other=%4, alpha=1)
+         %6: f32[4,u0,u0] = aten::exp(self=%5)
+         %7: f32[4,u0,1] = aten::sum.dim_IntList(self=%6, dim=[2], keepdim=true, dtype=None)
+         %8: f32[4,u0,u0] = aten::div.Tensor(self=%6, other=%7)
+         %9: f32[4,u0,16] = aten::bmm(self=%8, mat2=%0)
+         return (%9)
+       })",
+       .sizes = {{1}, {2}, {7}, {33}, {100}}},
+      {.name = "of another layout", .text = R"(graph(%0: f32[u0,8,12]{12,12*u0,1}, %1: f32[8,12,5]{5,40,1}) {
+         %2: f32[8,u0,12]{12*u0,12,1} = prim::view(base=%0, offset=0)
+         %3: f32[8,u0,5] = aten::bmm(self=%2, mat2=%1)
+         return (%3)
+       })"},
+      {.name = "doubles", .text = R"(graph(%0: f64[u0,40], %1: f64[40,37]) {
+         %2: f64[u0,37] = aten::mm(self=%0, mat2=%1)
+         return (%2)
+       })"},
+      {.name = "halves",
+       .text = R"(graph(%0: bf16[u0,40], %1: bf16[40,37]) {
+         %2: bf16[u0,37] = aten::mm(self=%0, mat2=%1)
+         return (%2)
+       })",
+       .relative = 1e-2,
+       .absolute = 1e-2},
+      {.name = "a convolution of so many pictures, and its gradients",
+       .text = R"(graph(%0: f32[u0,3,9,10], %1: f32[6,3,3,3], %2: f32[u0,6,7,8]) {
+         %3: f32[u0,3,7,8,3,3]{270,90,10,1,10,1} = prim::view(base=%0, offset=0)
+         %4: f32[u0,6,7,8] = aten::einsum(equation="bchwkl,ockl->bohw", tensors=[%3, %1], path=None)
+         %5: f32[6,3,3,3] = aten::einsum(equation="bohw,bchwkl->ockl", tensors=[%2, %3], path=None)
+         return (%4, %5)
+       })",
+       .relative = 1e-4,
+       .absolute = 1e-4,
+       .sizes = {{0}, {1}, {2}, {7}, {80}}},
+      {.name = "a convolution of any size",
+       .text = R"(graph(%0: f32[2,3,u0+2,u1+2], %1: f32[6,3,3,3]) {
+         %2: f32[2,3,u0,u1,3,3]{3*u0*u1+6*u0+6*u1+12,u0*u1+2*u0+2*u1+4,u1+2,1,u1+2,1} = prim::view(base=%0, offset=0)
+         %3: f32[2,6,u0,u1] = aten::einsum(equation="bchwkl,ockl->bohw", tensors=[%2, %1], path=None)
+         return (%3)
+       })",
+       .symbols = two,
+       .sizes = {{1, 1}, {0, 5}, {7, 3}, {20, 17}}},
+  };
+  check(all);
 }
