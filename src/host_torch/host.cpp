@@ -26,8 +26,9 @@ bool is_whole(const artifact::GraphInput& input, const ir::Type& type, const at:
 
 }  // namespace
 
-TorchHost::TorchHost(const runtime::Artifact& artifact)
+TorchHost::TorchHost(const runtime::Artifact& artifact, GraphFunction graph_function)
     : artifact_(artifact),
+      graph_function_(std::move(graph_function)),
       memory_(recycled_bytes(artifact.metadata())),
       executors_(artifact.metadata().host_ops.size() + 1) {}
 
@@ -97,6 +98,18 @@ int CallHost::host_op(void* self, precast_i32 index, const precast_i64* symbols,
   });
 }
 
+std::vector<at::Tensor> CallHost::run_function(const ir::Graph& g, const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> outputs = torch_.graph_function()(inputs);
+  if (outputs.size() != g.outputs.size())
+    throw PrecompileError("the backend's function returned " + std::to_string(outputs.size()) +
+                          " tensors, expected one for each of the " + std::to_string(g.outputs.size()) +
+                          " outputs of the graph");
+  for (size_t i = 0; i < outputs.size(); ++i)
+    outputs[i] = conform(outputs[i].detach(), g.type(g.outputs[i]),
+                         "output " + std::to_string(i) + " of the backend's function");
+  return outputs;
+}
+
 void CallHost::run_graph(const GraphExecutor& executor, void* const* in, void** out) {
   const ir::Graph& g = executor.graph();
   const auto& specs = torch_.artifact().signature().graph_inputs;
@@ -107,7 +120,7 @@ void CallHost::run_graph(const GraphExecutor& executor, void* const* in, void** 
     inputs.push_back(is_whole(specs[i], type, source) ? source : window(source, specs[i].offset_bytes, type));
     sources.push_back(source);
   }
-  std::vector<at::Tensor> outputs = executor.run(inputs);
+  std::vector<at::Tensor> outputs = torch_.graph_function() ? run_function(g, inputs) : executor.run(inputs);
   // Each result is an object on memory of its own: what aliases in eager is described by the results, not here.
   separate(outputs, sources);
   for (size_t i = 0; i < outputs.size(); ++i) give(std::move(outputs[i]), *static_cast<precast_tensor*>(out[i]));

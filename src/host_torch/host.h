@@ -5,6 +5,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,15 +20,21 @@ namespace precast::host_torch {
 
 class TorchHost {
  public:
-  explicit TorchHost(const runtime::Artifact&);
+  /// Runs a whole graph: its inputs to its outputs.
+  using GraphFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
+
+  /// `graph_function`, if there is one, runs the graph of an artifact without kernels.
+  explicit TorchHost(const runtime::Artifact&, GraphFunction graph_function = {});
 
   const runtime::Artifact& artifact() const { return artifact_; }
   const OutputMemory& memory() const { return memory_; }
+  const GraphFunction& graph_function() const { return graph_function_; }
   /// Executor of host op `index`, or of the whole graph (-1), for these values of the symbols; made at first use.
   std::shared_ptr<const GraphExecutor> executor(int index, const precast_i64* symbols) const;
 
  private:
   const runtime::Artifact& artifact_;
+  GraphFunction graph_function_;
   OutputMemory memory_;
   mutable std::vector<SizedExecutors> executors_;  // the whole graph, then the host ops
 };
@@ -51,6 +58,7 @@ class CallHost {
   template <class F>
   int guarded(F&& f);
   void give(at::Tensor, precast_tensor&);
+  std::vector<at::Tensor> run_function(const ir::Graph&, const std::vector<at::Tensor>& inputs);
   void run_graph(const GraphExecutor&, void* const* in, void** out);
 
   const TorchHost& torch_;

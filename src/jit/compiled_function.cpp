@@ -256,17 +256,15 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   if (jit::logs("graph")) jit::log("graph", ir::print(recorded.graph));
   if (jit::logs("guards"))
     for (const std::string& line : v->guards.in_words()) jit::log("guards", name_ + ": " + line);
-  v->program = std::async(std::launch::async,
-                          [recorded = std::move(recorded), backend = settings_.backend]() mutable -> ProgramPtr {
-                            const bool ours = backend == "inductor";
-                            auto p = std::make_shared<const Program>(std::move(recorded),
-                                                                     jit::Lowering{ours ? "inductor" : "eager"});
-                            for (const std::string& k : p->account().kernel_names) jit::log("fusion", k);
-                            for (const std::string& h : p->account().host_reasons)
-                              jit::log("perf_hints", "runs in LibTorch: " + h);
-                            return p;
-                          })
-                   .share();
+  v->program =
+      std::async(std::launch::async, [recorded = std::move(recorded), &settings = settings_]() mutable -> ProgramPtr {
+        const bool ours = settings.backend == "inductor" && !settings.function;
+        auto p = std::make_shared<const Program>(std::move(recorded),
+                                                 jit::Lowering{ours ? "inductor" : "eager", settings.function});
+        for (const std::string& k : p->account().kernel_names) jit::log("fusion", k);
+        for (const std::string& h : p->account().host_reasons) jit::log("perf_hints", "runs in LibTorch: " + h);
+        return p;
+      }).share();
   add();
 }
 
@@ -319,6 +317,8 @@ std::string CompiledFunction::explain() const {
       text += "  forward and backward; " + count(static_cast<size_t>(a.saved), "value") + " saved (" +
               std::to_string(static_cast<int64_t>(a.saved_bytes)) + " bytes), " + std::to_string(a.recomputed) +
               " computed again\n";
+    for (const std::string& miss : a.misses)
+      text += "  disk cache: " + (miss.empty() ? std::string("hit") : "miss, " + miss) + "\n";
     for (const std::string& k : a.kernel_names) text += "  kernel " + k + "\n";
     for (const std::string& h : a.host_reasons) text += "  host op " + h + "\n";
   }

@@ -6,13 +6,19 @@
 #include <chrono>
 
 #include "artifact/build.h"
+#include "artifact/cache.h"
+#include "artifact/isa.h"
 #include "artifact/spec.h"
+#include "artifact/toolchain.h"
 #include "emit/lower.h"
+#include "host_torch/tensor_types.h"
 #include "jit/backward_node.h"
+#include "jit/disk_cache.h"
 #include "jit/partition.h"
 #include "passes/passes.h"
 #include "precast/error.h"
 #include "util/errors.h"
+#include "util/sha256.h"
 
 namespace precast::jit {
 namespace {
@@ -32,13 +38,39 @@ std::string flat_spec(size_t leaves) {
   return text + "]";
 }
 
+/// The cache of a text: from disk, or by the compiler.
+std::vector<std::byte> compiled(const Signature& s, const std::string& code, const std::vector<std::string>& isa,
+                                Account& account) {
+  const std::vector<std::string> compiler = artifact::find_compiler();
+  if (compiler.empty()) throw PrecompileError("no C++ compiler found: install g++ or set CXX");
+  const std::string version = artifact::compiler_version(compiler), hash = sha256_hex(code);
+  std::string key = hash + "\n" + version + "\n" + artifact::target_name() + "\n" PRECAST_VERSION;
+  for (const std::string& name : artifact::resolve_isas(isa)) key += "\n" + name;
+  Cached found = cached(sha256_hex(key), [&] {
+    return artifact::write_cache(
+        {s.backend,
+         s.tracer,
+         hash,
+         {{artifact::target_name(), version, artifact::resolve_isas(isa), artifact::compile_artifact(code)}}});
+  });
+  account.misses.push_back(found.miss);
+  return std::move(found.bytes);
+}
+
 detail::RunnablePtr build(const Signature& signature, const ir::Graph& graph, const Lowering& lowering,
                           Account& account) {
   artifact::PairBytes pair;
+  GraphFunction run;
   const artifact::ComposeOptions compose{"precast_model", {"native"}};
   if (lowering.backend == "eager") {
     account.ops += static_cast<int>(graph.nodes.size());
     pair = artifact::build_pair(signature, graph, nullptr, compose);
+    if (lowering.function) {
+      std::vector<at::Tensor> examples;
+      for (const ir::ValueId v : graph.inputs) examples.push_back(host_torch::empty(graph.type(v)).zero_());
+      run = lowering.function(Graph(std::make_shared<const ir::Graph>(graph)), examples);
+      if (!run) throw PrecompileError("the backend's function returned no function");
+    }
   } else {
     const emit::Emitted emitted = emit::lower(graph);
     account.ops += emitted.total_ops, account.lowered += emitted.lowered_ops;
@@ -46,9 +78,10 @@ detail::RunnablePtr build(const Signature& signature, const ir::Graph& graph, co
     account.host_ops += static_cast<int>(emitted.host_ops.size());
     for (const emit::HostOp& op : emitted.host_ops) account.host_reasons.push_back(op.op + ": " + op.why);
     for (const emit::KernelInfo& k : emitted.kernels) account.kernel_names.push_back(k.name + ": " + k.what);
-    pair = artifact::build_pair(signature, graph, &emitted, compose);
+    pair.code = artifact::compose(signature, graph, &emitted, compose);
+    pair.cache = compiled(signature, pair.code, compose.isa, account);
   }
-  return detail::load_from_memory({std::move(pair.code), std::move(pair.cache)});
+  return detail::load_from_memory({std::move(pair.code), std::move(pair.cache)}, std::move(run));
 }
 
 /// Whether graph input `i` is a source as it is, and no window on a memory that several share.

@@ -10,18 +10,20 @@
 
 #include "api/structure_nodes.h"
 #include "jit/recording.h"
-#include "precast/detail/core.h"
+#include "precast/compile.h"
 
 namespace precast::jit {
 
 struct Lowering {
-  std::string backend = "inductor";  // or "eager": graphs are run op by op
+  std::string backend = "inductor";  // or "eager": graphs are run op by op, or by what `function` makes of them
+  BackendFunction function{};
 };
 
 /// What lowering made of a recording, for people.
 struct Account {
   int ops = 0, lowered = 0, kernels = 0, host_ops = 0;
   std::vector<std::string> host_reasons, kernel_names;  // "aten::fft: FFT"; "k3: add relu"
+  std::vector<std::string> misses;                      // of the disk cache, one a graph; empty: a hit
   int saved = 0, recomputed = 0;
   double saved_bytes = 0, seconds = 0;
 };

@@ -248,6 +248,27 @@ TEST_CASE("compile: options, modes and backends") {
       CHECK(close(a.grad(), x.cos()));
     }
   }
+  int graphs = 0;
+  const BackendFunction own = [&](const Graph& g, const std::vector<at::Tensor>& examples) -> GraphFunction {
+    ++graphs;
+    CHECK(examples.size() == g.input_types().size());
+    return [g](const std::vector<at::Tensor>& inputs) { return g(inputs); };
+  };
+  register_backend("mine", own);
+  CHECK_THROWS_WITH_AS(register_backend("mine", own), doctest::Contains("already"), std::invalid_argument);
+  for (const CompileBackend& backend : {CompileBackend("mine"), CompileBackend(own)}) {
+    const auto f = compile(fn, {.backend = backend});
+    for (int i = 0; i < 3; ++i) {
+      const at::Tensor a = x.clone().requires_grad_();
+      f(a).sum().backward();
+      CHECK(close(a.grad(), x.cos()));
+    }
+  }
+  CHECK(graphs == 4);  // a forward and a backward of each
+  set_default_backend("mine");
+  CHECK(get_default_backend() == "mine");
+  CHECK(close(compile(fn)(x), fn(x)));
+  set_default_backend("inductor");
   const auto off = compile(fn, {.disable = true});
   CHECK(torch::equal(off(x), fn(x)));
 }

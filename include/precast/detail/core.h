@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "precast/detail/leaf.h"
 #include "precast/options.h"
@@ -70,7 +71,9 @@ class Runnable {
 using RunnablePtr = std::shared_ptr<const Runnable>;
 
 RunnablePtr load(const PairPaths&);
-RunnablePtr load_from_memory(const Pair&);
+using GraphFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
+/// `graph_function`, if there is one, runs the graph of a pair of backend "eager".
+RunnablePtr load_from_memory(const Pair&, GraphFunction graph_function = {});
 void save_weights(const ModuleRef&, const std::filesystem::path&);
 
 }  // namespace precast::detail
