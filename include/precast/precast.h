@@ -31,6 +31,7 @@
 
 #include "precast/detail/core.h"
 #include "precast/detail/signature.h"
+#include "precast/dynamic.h"
 #include "precast/error.h"
 #include "precast/options.h"
 

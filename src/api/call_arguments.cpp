@@ -40,7 +40,10 @@ CallArguments::CallArguments(const detail::Arguments& a)
   intern();
   for (size_t i = 0; i < a.leaves.size(); ++i) {
     values_.push_back(value_of(a.leaves[i]));  // fn may consume the argument
-    if (a.leaves[i].kind == Kind::tensor) sources_.user.push_back({*a.leaves[i].tensor, places_[i]});
+    if (a.leaves[i].kind == Kind::tensor) {
+      auto* handle = const_cast<at::Tensor*>(a.leaves[i].tensor);  // recording puts it back
+      sources_.user.push_back({*handle, places_[i], handle});
+    }
   }
   sources_.modules = std::make_shared<host_torch::ModuleState>(refs());
 }

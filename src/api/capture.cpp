@@ -16,6 +16,7 @@
 #include "passes/passes.h"
 #include "precast/detail/core.h"
 #include "trace/geometry.h"
+#include "trace/marks.h"
 #include "trace/recorder.h"
 #include "util/checks.h"
 #include "util/errors.h"
@@ -207,6 +208,8 @@ struct CaptureCore::State {
 
   const artifact::PairBytes& build() {
     if (built) return *built;
+    if (!recording->graph.symbols.empty())
+      throw NotImplementedError("a capture with marked dims (mark_unbacked) cannot be written yet");
     const Signature& signature = recording->signature;
     const artifact::ComposeOptions compose{options.symbol, options.isa};
     if (options.backend.name() == "eager") {
@@ -250,6 +253,12 @@ void CaptureCore::record(const Arguments& arguments, const std::function<void(co
   s.require_open("call");
   s.require_no_call();
   const api::CallArguments call(arguments);
+  if (s.options.backend.name() == "eager" && is_on(Check::dynamic_eager))
+    for (const trace::Source& user : call.sources().user)
+      if (trace::marks_of(user.tensor).any())
+        throw NotImplementedError(user.name +
+                                  " has a marked dim (mark_unbacked), which backend=\"eager\" does not "
+                                  "implement; use the inductor backend, or leave the mark out");
   torch::jit::GraphOptimizerEnabledGuard no_optimizer(false);  // its passes run operators of their own
   std::string out_spec;
   const auto fn = [&] {

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "host_torch/attributes.h"
+#include "host_torch/empty_ops.h"
 #include "host_torch/tensor_types.h"
 #include "ir/print.h"
 #include "precast/error.h"
@@ -229,16 +230,27 @@ class Run {
   const at::Tensor& operand(const Step& s, size_t i) const { return env_[static_cast<size_t>(s.operands[i].value)]; }
 
   void define(ValueId id, const at::Tensor& t, const std::string& op) {
-    env_[static_cast<size_t>(id)] = conform(t, graph_.type(id), "result of " + op);
+    // A workspace is for the op's own backward: how large it is no expression tells.
+    const bool workspace = op.starts_with("aten::mkldnn_rnn_layer") && t.scalar_type() == at::kByte;
+    env_[static_cast<size_t>(id)] = workspace ? t : conform(t, graph_.type(id), "result of " + op);
   }
 
   void call(const Step& s) {
     const ir::Node& n = *s.node;
     const Clones clones(n, s, env_);
     std::vector<c10::IValue> stack = arguments(s, env_, clones);
+    if (!stack.empty() && stack[0].isTensor() && has_nothing_to_do(n.op, stack[0].toTensor()))
+      return do_nothing(n, clones);
     s.op->callBoxed(stack);
     PRECAST_CHECK(stack.size() >= n.outs.size(), n.op + " returns fewer values than the graph names");
     for (size_t i = 0; i < n.outs.size(); ++i) result(n, n.outs[i], stack[i]);
+    for (size_t i = 0; i < n.writes.size(); ++i) define(n.writes[i].value, clones.writes[i], n.op);
+    for (size_t i = 0; i < n.shared.size(); ++i) define(n.shared[i].value, clones.shared[i], n.op);
+  }
+
+  void do_nothing(const ir::Node& n, const Clones& clones) {
+    for (const ir::Out& o : n.outs)
+      if (o.id != ir::kNoValue) env_[static_cast<size_t>(o.id)] = empty(graph_.type(o.id)).zero_();
     for (size_t i = 0; i < n.writes.size(); ++i) define(n.writes[i].value, clones.writes[i], n.op);
     for (size_t i = 0; i < n.shared.size(); ++i) define(n.shared[i].value, clones.shared[i], n.op);
   }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "trace/dispatch.h"
+#include "trace/sym_tensor.h"
 
 namespace precast::trace {
 
@@ -56,12 +57,35 @@ bool ctc_loss(Stack& stack) {
   return true;
 }
 
+/// batch_norm leaves its statistics alone where there are no elements; native_batch_norm, which is what is recorded,
+/// does not run then. With open sizes both have to be said.
+bool batch_norm(Stack& stack) {
+  const c10::IValue* a = stack.data() + stack.size() - 9;
+  const at::Tensor input = a[0].toTensor();
+  const auto optional = [&](int i) { return a[i].isNone() ? at::Tensor() : a[i].toTensor(); };
+  const at::Tensor mean = optional(3), var = optional(4);
+  if (!SymTensor::of(input) || !a[5].toBool() || !mean.defined() || !var.defined() || !input.sym_numel().is_symbolic())
+    return false;
+  const at::Tensor new_mean = mean.clone(), new_var = var.clone();
+  at::Tensor out = std::get<0>(at::_batch_norm_impl_index(input, optional(1), optional(2), new_mean, new_var, true,
+                                                          a[6].toDouble(), a[7].toDouble(), a[8].toBool()));
+  const at::NoGradGuard no_grad;
+  const at::Tensor any = at::full({}, c10::Scalar(input.sym_numel()), at::kLong).gt(0);
+  mean.copy_(at::where(any, new_mean, mean));
+  var.copy_(at::where(any, new_var, var));
+  torch::jit::drop(stack, 9);
+  stack.emplace_back(std::move(out));
+  return true;
+}
+
 struct Reader {
   const char *name, *overload;
   bool (*run)(Stack&);  // false: this call reads nothing, or cannot do without
 };
-constexpr Reader kReaders[] = {
-    {"aten::one_hot", "", one_hot}, {"aten::ctc_loss", "Tensor", ctc_loss}, {"aten::ctc_loss", "IntList", ctc_loss}};
+constexpr Reader kReaders[] = {{"aten::one_hot", "", one_hot},
+                               {"aten::ctc_loss", "Tensor", ctc_loss},
+                               {"aten::ctc_loss", "IntList", ctc_loss},
+                               {"aten::batch_norm", "", batch_norm}};
 
 void on_reader(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   if (is_recording() && run_without_reading(op, *stack)) return;

@@ -3,6 +3,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "host_torch/tensor_types.h"
+#include "trace/dynamic.h"
 #include "trace/host_readers.h"
 #include "trace/op_call.h"
 #include "trace/value_conditions.h"
@@ -31,7 +32,8 @@ void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, t
   }
   ++op_count_;
   storages.sweep();
-  OpCall(*this, op, info, below, stack).run();
+  const auto call = [&] { OpCall(*this, op, info, below, stack).run(); };
+  dynamic ? dynamic->run(op, info, stack, call) : call();
 }
 
 ir::ValueId OpRecorder::read(const at::Tensor& t, const std::string& reader) {

@@ -19,6 +19,8 @@
 
 namespace precast::trace {
 
+class Dynamic;
+
 class OpRecorder {
  public:
   StorageTable storages;
@@ -30,6 +32,7 @@ class OpRecorder {
   bool draws() const { return !builder.random_nodes.empty(); }
 
   std::function<bool(const std::string& op, torch::jit::Stack& stack)> decompose;  // may be empty
+  Dynamic* dynamic = nullptr;                                                      // of a call with open sizes
 
   void attach(Inputs* inputs, RandomState* random) { inputs_ = inputs, random_ = random; }
 

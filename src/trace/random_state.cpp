@@ -58,6 +58,21 @@ void RandomState::set_state(const at::Tensor& state) {
   generator_.set_state(state);
 }
 
+KeepRandomState::KeepRandomState(bool needed) {
+  if (!needed) return;
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  generator_ = at::detail::getDefaultCPUGenerator();
+  std::lock_guard lock(generator_.mutex());
+  state_ = generator_.get_state();
+}
+
+KeepRandomState::~KeepRandomState() {
+  if (!state_.defined()) return;
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  std::lock_guard lock(generator_.mutex());
+  generator_.set_state(state_);
+}
+
 uint64_t RandomState::fingerprint() const {
   const at::mt19937_data_pod data = impl(generator_).engine().data();
   uint64_t hash = data.seed_;

@@ -28,4 +28,17 @@ class RandomState {
   bool watching_ = false;
 };
 
+/// Puts the default generator back as it was: what runs meanwhile draws none of the call's numbers.
+class KeepRandomState {
+ public:
+  explicit KeepRandomState(bool needed);
+  ~KeepRandomState();
+  KeepRandomState(const KeepRandomState&) = delete;
+  KeepRandomState& operator=(const KeepRandomState&) = delete;
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
 }  // namespace precast::trace

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "trace/dispatch.h"
+#include "trace/dynamic.h"
 #include "trace/gradients.h"
 #include "trace/outcome.h"
 #include "trace/replay.h"
@@ -28,11 +29,14 @@ class Call {
   Call(const Sources& sources, const Options& options)
       : sources_(sources),
         options_(options),
+        dynamic_(Dynamic::wanted(sources) ? std::make_unique<Dynamic>(sources) : nullptr),
         inputs_(sources, recorder_.storages, recorder_.builder, options.verify),
         gradients_(inputs_, recorder_.storages) {
     recorder_.attach(&inputs_, &random_);
     recorder_.decompose = options.decompose;
     recorder_.watch_contents = options.verify;
+    recorder_.dynamic = dynamic_.get();
+    if (dynamic_) dynamic_->set_refusal([this](Check c, const std::string& m) { recorder_.refuse(c, m); });
   }
 
   /// An exception that leaves this is fn's own or a refusal.
@@ -65,9 +69,12 @@ class Call {
       at::AutoGradMode grad_on(true);
       prepare_seals();
       try {
+        if (dynamic_) dynamic_->begin();
         results = fn();
+        if (dynamic_) dynamic_->end(&results);
       } catch (...) {
         thrown = std::current_exception();
+        if (dynamic_) dynamic_->end(nullptr);
       }
     }
     recorder_.unseal_all();
@@ -104,11 +111,19 @@ class Call {
     outcome.add_gradients();
     outcome.check_escapes(results);
     outcome.finish(sources_);
-    if (options_.accept) options_.accept(recorder_.builder.graph, outcome.signature);
-    if (options_.verify)
-      verify_by_replay(recorder_.builder.graph, inputs_, outcome, recorder_.draws() ? &random_ : nullptr);
+    ir::Graph& graph = recorder_.builder.graph;
+    if (dynamic_) dynamic_->generalize(graph, outcome.signature);
+    if (options_.accept) options_.accept(graph, outcome.signature);
+    if (options_.verify) verify(graph, outcome);
     finish_gradients();
-    return {std::move(recorder_.builder.graph), std::move(outcome.signature), std::move(results)};
+    return {std::move(graph), std::move(outcome.signature), std::move(results)};
+  }
+
+  void verify(const ir::Graph& graph, const Outcome& outcome) {
+    RandomState* random = recorder_.draws() ? &random_ : nullptr;
+    if (!dynamic_) return verify_by_replay(graph, inputs_, outcome, random);
+    const auto real = [this](const ir::Symbol& s) { return dynamic_->real(s); };
+    verify_by_replay(ir::substitute(graph, real), inputs_, outcome, random);
   }
 
   void finish_gradients() { options_.keep_gradients ? gradients_.restore() : gradients_.commit(); }
@@ -121,6 +136,7 @@ class Call {
 
   const Sources& sources_;
   const Options options_;
+  std::unique_ptr<Dynamic> dynamic_;
   OpRecorder recorder_;
   Inputs inputs_;
   Gradients gradients_;

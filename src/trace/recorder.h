@@ -16,7 +16,8 @@ namespace precast::trace {
 
 struct Source {
   at::Tensor tensor;
-  std::string name;  // for messages: "parameter 'fc1.weight'", "argument 1"
+  std::string name;      // for messages: "parameter 'fc1.weight'", "argument 1"
+  at::Tensor* handle{};  // what fn gets hold of it by: a user tensor with marks is replaced there
 };
 
 /// Everything live: what the caller passes. Each list holds an object once (interned by identity).
@@ -52,7 +53,8 @@ struct Recording {
   std::vector<Leaf> results;  // what fn returned
 };
 
-/// Runs fn once, with grad mode on. An exception of fn passes through; its effects so far stand, as eager's would.
+/// Runs fn once, with grad mode on. Where user tensors carry marks (precast/dynamic.h) the graph and the signature have
+/// symbols. An exception of fn passes through; its effects so far stand, as eager's would.
 /// Throws PrecompileError when the call breaks the contract: then written inputs, buffers, gradients and the random
 /// number generator are as they were before.
 Recording record(const Sources&, const std::function<std::vector<Leaf>()>& fn, const Options& = {});

@@ -51,6 +51,16 @@ enum class Check : int {
   op_resizes_output,
   op_storage_offset,
   op_values,
+  // Open sizes
+  dynamic_mark,
+  dynamic_mark_inside,
+  dynamic_layout,
+  dynamic_bounds,
+  dynamic_group,
+  dynamic_alias,
+  dynamic_guard,
+  dynamic_op,
+  dynamic_eager,
   // Effects that no op shows
   raw_access,
   raw_write,

@@ -56,6 +56,20 @@ Recording record(const Program&, State&, const Options& = {});
 void check(const Program&);
 void check_all(const std::vector<Program>&);
 
+/// A program with open sizes: recorded where they are `n`, and compared with eager where they are something else.
+struct OpenProgram {
+  std::string name;
+  std::function<State(int64_t n)> make;  // from the default generator
+  std::function<void(const State&)> mark;
+  std::function<Tensors(State&)> fn;
+  bool exact = false;
+  std::vector<int64_t> sizes = {0, 1, 2, 5, 7, 100};
+  int64_t example = 4;
+};
+/// The recording for the sizes that this state's inputs have.
+Recording at_sizes_of(const Recording&, const State&);
+void check_all(const std::vector<OpenProgram>&);
+
 /// The recording's message when it is refused; empty when it is not. Checks that nothing has changed.
 std::string refusal(const Program&, const Options& = {});
 
