@@ -208,8 +208,6 @@ struct CaptureCore::State {
 
   const artifact::PairBytes& build() {
     if (built) return *built;
-    if (!recording->graph.symbols.empty())
-      throw NotImplementedError("a capture with marked dims (mark_unbacked) cannot be written yet");
     const Signature& signature = recording->signature;
     const artifact::ComposeOptions compose{options.symbol, options.isa};
     if (options.backend.name() == "eager") {

@@ -191,11 +191,7 @@ void Dynamic::bound_windows() {
       end.for_each_symbol([&](const ir::Symbol& s) {
         if (std::find(inside.begin(), inside.end(), s.id) == inside.end()) inside.push_back(s.id);
       });
-      if (inside.size() > 1)
-        refuse(Check::dynamic_op, e.info->name + " reads " + std::to_string(fixed->second) +
-                                      " bytes through a window of " + ir::to_string(end) +
-                                      ", and several marked dims say whether it fits; mark one of them");
-      bound(end, fixed->second);
+      if (inside.size() == 1) bound(end, fixed->second);  // several: the driver sees
     }
 }
 
@@ -248,9 +244,9 @@ void Dynamic::generalize(ir::Graph& graph, artifact::Signature& signature) {
   for (const Marked& m : marked_)
     for (size_t u : m.users) signature.leaves.at(u).tensor.type = m.type;
   for (artifact::UserLeaf& leaf : signature.leaves) for_each_size(leaf.tensor.type, canonical);
-  for (artifact::Result& r : signature.results) for_each_size(r.type, canonical);
+  for (artifact::Result& r : signature.results) for_each_size(r.type, canonical), canonical(r.offset_bytes);
   for (artifact::Gradient& g : signature.grads)
-    if (g.part) for_each_size(g.part->type, canonical);
+    if (g.part) for_each_size(g.part->type, canonical), canonical(g.part->offset_bytes);
   for (size_t i = 0; i < symbols_->all.size(); ++i)
     if (symbols_->root(static_cast<int>(i)) == static_cast<int>(i)) general.symbols.push_back(symbols_->all[i].symbol);
   graph = std::move(general);

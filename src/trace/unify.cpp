@@ -158,8 +158,7 @@ void unify(const std::vector<artifact::Signature>& all, const Fit& fit, artifact
               "it reads other memory");
     for (size_t i = 0; i < to.results.size(); ++i)
       require(s.results[i].kind == to.results[i].kind && s.results[i].index == to.results[i].index &&
-                  s.results[i].same_as == to.results[i].same_as &&
-                  s.results[i].offset_bytes == to.results[i].offset_bytes,
+                  s.results[i].same_as == to.results[i].same_as,
               "result " + std::to_string(i) + " lies elsewhere");
     for (size_t i = 0; i < to.writes.size(); ++i)
       require(s.writes[i].source == to.writes[i].source && s.writes[i].output == to.writes[i].output,
@@ -170,12 +169,17 @@ void unify(const std::vector<artifact::Signature>& all, const Fit& fit, artifact
                   s.grads[i].part.has_value() == to.grads[i].part.has_value(),
               "other gradients");
   }
-  for (size_t i = 0; i < to.results.size(); ++i)
-    to.results[i].type = u.type([&](size_t k) -> const ir::Type& { return all[k].results[i].type; }, "a result");
-  for (size_t i = 0; i < to.grads.size(); ++i)
-    if (to.grads[i].part)
-      to.grads[i].part->type =
-          u.type([&](size_t k) -> const ir::Type& { return all[k].grads[i].part->type; }, "a gradient");
+  for (size_t i = 0; i < to.results.size(); ++i) {
+    const auto at = [&](size_t k) -> const artifact::Result& { return all[k].results[i]; };
+    to.results[i].type = u.type([&](size_t k) -> const ir::Type& { return at(k).type; }, "a result");
+    to.results[i].offset_bytes = u.size([&](size_t k) { return int64_t{at(k).offset_bytes}; }, "a result");
+  }
+  for (size_t i = 0; i < to.grads.size(); ++i) {
+    if (!to.grads[i].part) continue;
+    const auto at = [&](size_t k) -> const artifact::Part& { return *all[k].grads[i].part; };
+    to.grads[i].part->type = u.type([&](size_t k) -> const ir::Type& { return at(k).type; }, "a gradient");
+    to.grads[i].part->offset_bytes = u.size([&](size_t k) { return int64_t{at(k).offset_bytes}; }, "a gradient");
+  }
 }
 
 }  // namespace precast::trace

@@ -258,7 +258,10 @@ Recording at_sizes_of(const Recording& rec, const State& state) {
   }
   const auto value = [&](const ir::Symbol& s) { return values.at(s.id); };
   Recording at{ir::substitute(rec.graph, value), rec.signature, {}};
-  for (auto& r : at.signature.results) r.type = ir::substitute(r.type, value);
+  for (auto& r : at.signature.results) {
+    r.type = ir::substitute(r.type, value);
+    r.offset_bytes = r.offset_bytes.value(value).value();
+  }
   return at;
 }
 
