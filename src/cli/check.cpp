@@ -10,6 +10,7 @@
 #include "cli/inputs.h"
 #include "cli/plugin.h"
 #include "cli/report.h"
+#include "cli/sizes.h"
 #include "cli/table.h"
 #include "cli/target.h"
 #include "cli/values.h"
@@ -29,7 +30,8 @@ constexpr const char* kExample =
     "  precast check vad.jit vad.cpp vad.cache --submodule _model --seed 7 --rounds 10\n"
     "\n"
     "Without --input, inputs are made from the artifact's metadata: normal numbers for floats, zeros for integers and\n"
-    "bools. Give --submodule, --method and --train as at capture.\n"
+    "bools; sizes that may vary are those of the capture, then others. Give --submodule, --method and --train as at\n"
+    "capture.\n"
     "\n"
     "Next: precast run OUT.cpp OUT.cache --weights W.safetensors --input x.npy -o results";
 
@@ -43,9 +45,12 @@ struct Options {
 };
 
 // Inputs as the artifact's metadata describes them, as text for parse_inputs.
-std::vector<std::string> expected_inputs(const artifact::Signature& signature) {
+std::vector<std::string> expected_inputs(const artifact::Metadata& m, int round) {
   std::vector<std::string> texts;
-  for (const artifact::UserLeaf& leaf : signature.leaves) texts.push_back(input_text(leaf));
+  for (artifact::UserLeaf leaf : m.signature.leaves) {
+    leaf.tensor.type = at_sizes(leaf.tensor.type, sizes_of_round(m, round));
+    texts.push_back(input_text(leaf));
+  }
   return texts;
 }
 
@@ -77,10 +82,10 @@ void merge(std::vector<Row>& rows, size_t& at, const precast_check_row& r) {
 
 void run(const Options& o) {
   const Pair pair = read_pair(o.artifact, o.cache);
-  const auto texts = o.inputs.empty() ? expected_inputs(pair.text.metadata.signature) : o.inputs;
   const precast_plugin& plugin = torch_plugin("comparing with eager");
   std::vector<Row> rows;
   for (int round = 0; round < o.rounds; ++round) {
+    const auto texts = o.inputs.empty() ? expected_inputs(pair.text.metadata, round) : o.inputs;
     const auto inputs = parse_inputs(texts, o.seed + 1000u * static_cast<unsigned>(round));
     const auto leaves = to_leaves(inputs);
     precast_check_request request{};

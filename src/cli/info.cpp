@@ -9,6 +9,7 @@
 #include "artifact/isa.h"
 #include "cli/commands.h"
 #include "cli/report.h"
+#include "cli/sizes.h"
 #include "cli/table.h"
 #include "cli/values.h"
 #include "ir/print.h"
@@ -113,6 +114,8 @@ void print_call(const Pair& pair) {
   const std::vector<std::string> places = result_places(s);
   for (size_t i = 0; i < s.results.size(); ++i) rows.push_back({places.at(i), result_text(s, m.outputs, s.results[i])});
   if (s.results.empty()) rows.push_back({"results", "none"});
+  for (const ir::Symbol& symbol : m.symbols)
+    rows.push_back({ir::name(symbol), bounds_text(symbol) + ", " + std::to_string(symbol.hint) + " at capture"});
   const auto lines = effects(s);
   constexpr size_t kShown = 12;
   for (size_t i = 0; i < std::min(lines.size(), kShown); ++i) rows.push_back({"effect", lines[i]});
@@ -153,6 +156,21 @@ void print_host_ops(const artifact::Metadata& m) {
               << "\n    why: " << g.op.why << "\n    to change it: " << advice(g.op) << "\n";
 }
 
+/// "12 KiB", or "12 KiB + 64*u0 B" where it depends on sizes.
+std::string working_memory(const artifact::Metadata& m) {
+  std::string text = bytes(m.arena_bytes);
+  if (!m.arena_slots.empty()) {
+    try {
+      ir::Size sum = 0;
+      for (const ir::Size& slot : m.arena_slots) sum += slot;
+      text += " + " + ir::to_string(sum) + " B";
+    } catch (const ir::Undecided&) {
+      text += ", more with the sizes,";
+    }
+  }
+  return text;
+}
+
 void print_files(const Pair& pair) {
   const artifact::Metadata& m = pair.text.metadata;
   Rows rows;
@@ -163,8 +181,8 @@ void print_files(const Pair& pair) {
     for (const auto& isa : m.isa)
       if (artifact::cpu_runs(isa)) here.push_back(isa);
     rows.push_back({"sections", join(m.isa) + "; this CPU takes " + (here.empty() ? "none" : here[0])});
-    rows.push_back({"memory", bytes(m.arena_bytes) + " of working memory per call in flight, " +
-                                  bytes(m.prepared_bytes) + " prepared from weights"});
+    rows.push_back({"memory", working_memory(m) + " of working memory per call in flight, " + bytes(m.prepared_bytes) +
+                                  " prepared from weights"});
   }
   if (pair.cache) {
     std::string holds = bytes(pair.cache_bytes);
@@ -221,6 +239,13 @@ Json to_json(const Pair& pair) {
     j["host_ops"].push_back({{"op", g.op.op}, {"count", g.count}, {"why", g.op.why}, {"advice", advice(g.op)}});
   j["isa"] = m.isa;
   j["arena_bytes"] = m.arena_bytes;
+  j["arena_slots"] = j["symbols"] = Json::array();
+  for (const ir::Size& slot : m.arena_slots) j["arena_slots"].push_back(ir::to_string(slot));
+  for (const ir::Symbol& symbol : m.symbols)
+    j["symbols"].push_back({{"name", ir::name(symbol)},
+                            {"min", symbol.min},
+                            {"max", symbol.max == ir::Symbol::kUnbounded ? Json() : Json(symbol.max)},
+                            {"hint", symbol.hint}});
   j["prepared_bytes"] = m.prepared_bytes;
   j["code_hash"] = pair.code_hash;
   j["cache"] = nullptr;

@@ -9,6 +9,7 @@
 #include "cli/inputs.h"
 #include "cli/plugin.h"
 #include "cli/report.h"
+#include "cli/sizes.h"
 #include "cli/table.h"
 #include "cli/values.h"
 #include "io/npy.h"
@@ -60,7 +61,8 @@ io::Array to_array(const precast_tensor& t) {  // borrows the memory
 }
 
 // All leaves of the call: the user's tensors, and numbers and strings as the artifact fixes them.
-std::vector<io::Input> complete_inputs(const artifact::Signature& s, const Options& o) {
+std::vector<io::Input> complete_inputs(const artifact::Metadata& m, const Options& o) {
+  const artifact::Signature& s = m.signature;
   std::vector<io::Input> given = parse_inputs(o.inputs, o.seed);
   std::vector<const artifact::UserLeaf*> tensors;
   std::string expected;
@@ -83,9 +85,12 @@ std::vector<io::Input> complete_inputs(const artifact::Signature& s, const Optio
       continue;
     }
     inputs.push_back(std::move(given[next++]));
-    if (is_tensor && inputs.back().array)
-      inputs.back().array = runtime::in_layout(*inputs.back().array, leaf.tensor.type, leaf.where);
   }
+  const SymbolValues sizes = sizes_of(m, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (s.leaves[i].kind == artifact::UserLeaf::Kind::tensor && inputs[i].array)
+      inputs[i].array =
+          runtime::in_layout(*inputs[i].array, at_sizes(s.leaves[i].tensor.type, sizes), s.leaves[i].where);
   return inputs;
 }
 
@@ -221,7 +226,7 @@ void run(const Options& o) {
   const Pair pair = read_pair(o.artifact, "");
   const artifact::Signature& s = pair.text.metadata.signature;
   const runtime::Weights weights(s, o.weights);
-  const std::vector<io::Input> inputs = complete_inputs(s, o);
+  const std::vector<io::Input> inputs = complete_inputs(pair.text.metadata, o);
   const std::vector<precast_leaf> leaves = to_leaves(inputs);
   HostOps host_ops(pair);
 

@@ -245,10 +245,12 @@ Val reduce_one(std::string_view op, Val x, int64_t dim, bool keepdim, Dtype resu
   return x.b->emit(aten(op), std::move(args), reduced(x.type(), {dim}, keepdim, result));
 }
 
+Number as_real(const Size& n) { return n.is_symbolic() ? Number(n) : Number(static_cast<double>(n)); }
+
 Number count(Val x, const Dims& dims) {
   Size n = 1;
   for (int64_t d : dims) n *= x.dim() == 0 ? Size(1) : x.size(d);
-  return n.is_symbolic() ? Number(n) : Number(static_cast<double>(n));
+  return as_real(n);
 }
 
 Val mean(Val x, const Dims& dims, bool keepdim) { return sum(x, dims, keepdim) / count(x, dims); }

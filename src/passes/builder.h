@@ -126,6 +126,7 @@ Val sum(Val, const Dims& dims, bool keepdim);
 Val reduce(std::string_view op, Val, const Dims& dims, bool keepdim, ir::Dtype result);  // amax amin any.dims all.dims
 Val reduce_one(std::string_view op, Val, int64_t dim, bool keepdim, ir::Dtype result);   // prod.dim_int argmax argmin
 Val mean(Val, const Dims& dims, bool keepdim);
+Number as_real(const Size&);          // a number of elements as what it divides sees it
 Number count(Val, const Dims& dims);  // elements of these dims
 Val cumsum(Val, int64_t dim);         // of i64
 Dims all_dims(Val);

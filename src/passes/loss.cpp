@@ -31,9 +31,12 @@ void backward(Op& op, F f) {
   Dtype d = x.dtype();
   if (!ir::is_float(d) || t.dtype() != d || g.dtype() != d) decline("operands are not of one float dtype");
   if (x.sizes() != t.sizes()) decline("the operands broadcast");
-  double norm = op.integer("reduction") == kMean ? 1.0 / static_cast<double>(x.numel()) : 1.0;
+  const bool sized = x.numel().is_symbolic(), is_mean = op.integer("reduction") == kMean;
+  double norm = is_mean && !sized ? 1.0 / static_cast<double>(x.numel()) : 1.0;
   Dtype c = compute_dtype(d);
-  op.result(0, cast(f(cast(g, c), cast(x, c), cast(t, c), norm), d));
+  g = cast(g, c);
+  if (is_mean && sized) g = g / as_real(x.numel());
+  op.result(0, cast(f(g, cast(x, c), cast(t, c), norm), d));
 }
 
 void mse(Op& op) {
@@ -121,9 +124,10 @@ void soft_margin_backward(Op& op) {
   Val g = op.val("grad_output"), x = op.val("self"), t = op.val("target");
   if (!ir::is_float(x.dtype()) || t.dtype() != x.dtype() || g.dtype() != x.dtype())
     decline("operands are not of one float dtype");
-  double norm = op.integer("reduction") == kMean ? 1.0 / static_cast<double>(x.numel()) : 1.0;
+  const bool sized = x.numel().is_symbolic(), is_mean = op.integer("reduction") == kMean;
+  double norm = is_mean && !sized ? 1.0 / static_cast<double>(x.numel()) : 1.0;
   Val z = exp(neg(t) * x);
-  Val scaled = in_f32(t * z, [&](Val v) { return v * -norm; });
+  Val scaled = in_f32(t * z, [&](Val v) { return is_mean && sized ? neg(v) / as_real(x.numel()) : v * -norm; });
   op.result(0, scaled / (z + 1.0) * g);
 }
 

@@ -23,10 +23,8 @@ struct Statistics {
 };
 // `saved`: the dtype that the mean is rounded to before it is used.
 Statistics statistics(Val x, const Dims& dims, double eps, Dtype saved) {
-  double n = 1;
-  for (int64_t d : dims) n *= static_cast<double>(x.size(d));
   Val m = cast(cast(mean(x, dims, true), saved), x.dtype()), c = x - m, squares = sum(c * c, dims, true);
-  return {m, c, squares, 1.0 / sqrt(squares / n + eps)};
+  return {m, c, squares, 1.0 / sqrt(squares / count(x, dims) + eps)};
 }
 
 void require_float(Val x) {
@@ -48,6 +46,12 @@ Dims but_channels(Val x) {
   Dims dims = all_dims(x);
   dims.erase(dims.begin() + 1);
   return dims;
+}
+
+Size elements(Val x, const Dims& dims) {
+  Size n = 1;
+  for (int64_t d : dims) n *= x.size(d);
+  return n;
 }
 
 bool in_some_format(Val v) {
@@ -105,13 +109,13 @@ void batch_norm(Op& op, bool training) {
   op.result(0, cast(y, input.dtype()));
   give(op, 1, mean);
   give(op, 2, rstd);
-  double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1)), momentum = op.real("momentum");
+  const double momentum = op.real("momentum");
   auto update = [&](const char* arg, Val old, Val now) {
     if (!old) return;
     op.write(arg, cast(reshape(now, old.sizes()) * momentum + wide(old) * (1 - momentum), old.dtype()));
   };
   update("running_mean", old_mean, s.mean);
-  update("running_var", old_var, s.squares / (n - 1));
+  update("running_var", old_var, s.squares / as_real(elements(x, but_channels(x)) - 1));
 }
 void native_batch_norm(Op& op) { batch_norm(op, op.flag("training")); }
 void batch_norm_no_training(Op& op) { batch_norm(op, false); }
@@ -126,7 +130,7 @@ void batch_norm_backward(Op& op) {
   Val rstd = train ? per_channel(op.val("save_invstd"), x)
                    : 1.0 / sqrt(per_channel(op.val("running_var"), x) + op.number("eps"));
   Dims dims = but_channels(x);
-  double n = static_cast<double>(x.numel()) / static_cast<double>(x.size(1));
+  const Number n = count(x, dims);
   Val dot = sum(wide(g) * (wide(x) - wide(mean)), dims, true), total_g = sum(wide(g), dims, true);
   Val scale = weight ? rstd * weight : rstd;
   auto narrow = [&](Val v) { return cast(v, x.dtype()); };

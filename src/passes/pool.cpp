@@ -124,7 +124,7 @@ struct Reach {
 Reach reach(const Dims& sizes, const Pool& p) {
   Reach r;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    r.rows.push_back((sizes[d] + p.padding[d] + p.stride[d] - 1) / p.stride[d]);
+    r.rows.push_back(ir::floor_div(sizes[d] + p.padding[d] + p.stride[d] - 1, p.stride[d]));
     r.windows.push_back(((p.kernel[d] - 1) * p.dilation[d]) / p.stride[d] + 1);
   }
   return r;
@@ -137,7 +137,7 @@ Val reaching(Val g, const Reach& r, Number value) {
   Dims low, high;
   for (size_t d = 0; d < rank; ++d) {
     low.push_back(r.windows[d] - 1);
-    high.push_back(std::max<int64_t>(r.rows[d] - g.sizes()[d + 1], 0));
+    high.push_back(ir::max(r.rows[d] - g.sizes()[d + 1], 0));
   }
   Val w = windows(bordered(g, low, high, value), {Dims(rank, 0), r.rows, Dims(rank, 1), r.windows, Dims(rank, 1)});
   for (size_t d = 0; d < rank; ++d) w = unsqueeze(w, static_cast<int64_t>(2 * d) + 2);
@@ -212,9 +212,9 @@ bool of_this_pooling(Op& op, std::initializer_list<const char*> geometry) {
 void scattered(Op& op, size_t rank) {
   Val x = op.val("self"), g = op.val("grad_output"), at = op.val("indices");
   const auto planes = [&](Val v) {
-    int64_t n = 1;
-    for (const int64_t s : places(v.type(), rank)) n *= s;
-    return reshape(v, {v.numel() / n, n});
+    const size_t leading = v.sizes().size() - rank;
+    return reshape(v, {ir::product({v.sizes().begin(), v.sizes().begin() + static_cast<int64_t>(leading)}),
+                       ir::product(places(v.type(), rank))});
   };
   Val zeros = op.b.full(x.sizes(), 0, compute_dtype(x.dtype()));
   Val flat = planes(zeros);

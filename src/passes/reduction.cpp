@@ -103,13 +103,16 @@ Moments moments(Op& op, bool in_f64 = false) {
   if (!ir::is_float(x.dtype())) decline("not defined for integers");
   Dims dims = op.dims("dim", x);
   double correction = op.given("correction") ? op.real("correction") : 1;
-  double n = 1;
-  for (int64_t d : dims) n *= static_cast<double>(x.size(d));
+  Size n = 1;
+  for (int64_t d : dims) n *= x.size(d);
+  const bool whole = correction == std::floor(correction);
+  if (n.is_symbolic() && !whole) decline("dynamic size: a correction that is no whole number");
   Val c = cast(x, in_f64 ? Dtype::f64 : compute_dtype(x.dtype()));
   Val m = mean(c, dims, x.dim() > 0), d = c - m;
   Val squares = sum(d * d, dims, keepdim(op));
   if (!keepdim(op)) m = reshape(m, squares.sizes());
-  return {m, squares / std::max(n - correction, 0.0)};
+  if (n.is_symbolic()) return {m, squares / Number(ir::max(n - static_cast<int64_t>(correction), 0))};
+  return {m, squares / std::max(static_cast<double>(n) - correction, 0.0)};
 }
 void var(Op& op) { op.result(0, cast(moments(op).var, op.val("self").dtype())); }
 // The variance may overflow where its root does not.

@@ -23,15 +23,15 @@ Val channels_first(Val x) {
 Val bordered(Val x, const Dims& low, const Dims& high, Number value) {
   Dims amounts = {0, 0};
   for (size_t d = low.size(); d-- > 0;) amounts.insert(amounts.end(), {low[d], high[d]});
-  return std::ranges::all_of(amounts, [](int64_t a) { return a == 0; }) ? in_order(x) : pad(x, amounts, value);
+  return std::ranges::all_of(amounts, [](const Size& a) { return a == 0; }) ? in_order(x) : pad(x, amounts, value);
 }
 
 Val windows(Val x, const Windows& w) {
   PRECAST_CHECK(x.type().is_contiguous(), "windows of a tensor that is not contiguous");
   const ir::Type& from = x.type();
   ir::Type t{.dtype = from.dtype, .sizes = {from.sizes[0]}, .strides = {from.strides[0]}};
-  int64_t offset = 0;
-  const auto add = [&](int64_t size, int64_t stride) { t.sizes.push_back(size), t.strides.push_back(stride); };
+  Size offset = 0;
+  const auto add = [&](const Size& size, const Size& stride) { t.sizes.push_back(size), t.strides.push_back(stride); };
   for (size_t d = 0; d < w.count.size(); ++d) {
     add(w.count[d], from.strides[d + 1] * w.stride[d]);
     offset += from.strides[d + 1] * w.start[d];
@@ -44,9 +44,9 @@ Val windows(Val x, const Windows& w) {
 Border border(const Dims& sizes, const Windows& w) {
   Border b;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    const int64_t end = w.start[d] + (w.count[d] - 1) * w.stride[d] + (w.size[d] - 1) * w.dilation[d] + 1;
-    b.low.push_back(std::max<int64_t>(-w.start[d], 0));
-    b.high.push_back(std::max<int64_t>(end - sizes[d], 0));
+    const Size end = w.start[d] + (w.count[d] - 1) * w.stride[d] + (w.size[d] - 1) * w.dilation[d] + 1;
+    b.low.push_back(ir::max(-w.start[d], 0));
+    b.high.push_back(ir::max(end - sizes[d], 0));
   }
   return b;
 }

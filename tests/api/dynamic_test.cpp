@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "api/from_text.h"
+#include "precast/runtime.h"
 
 using namespace precast;
 using namespace precast::testing;
@@ -193,4 +194,60 @@ TEST_CASE("dynamic: a pair of files, and its text alone") {
   const auto interpreted = load<Tensors(Model&, Tensors)>(paths);
   ::setenv("PATH", path.c_str(), 1);
   for (const int64_t size : {0, 1, 9}) check_call(kLinear, interpreted, {size});
+}
+
+TEST_CASE("dynamic: without LibTorch, by the C interface") {
+  const Folder folder;
+  const Pair pair = build(kLinear);
+  const PairPaths paths = folder.pair();
+  std::ofstream(paths.artifact_path) << pair.code;
+  std::ofstream(paths.cache_path)
+      .write(reinterpret_cast<const char*>(pair.cache.data()), static_cast<std::streamsize>(pair.cache.size()));
+  precast_runnable* model = nullptr;
+  REQUIRE(precast_load(paths.artifact_path.c_str(), paths.cache_path.c_str(), &model) == PRECAST_OK);
+  CHECK(precast_expected_leaf(model, 0)->t.sizes[0] < 0);
+  CHECK(precast_expected_leaf(model, 0)->t.sizes[1] == 24);
+  AtSizes first = at_sizes(kLinear, {4});
+  const auto described = [](const at::Tensor& t) {
+    return precast_tensor{t.data_ptr(),
+                          reinterpret_cast<const precast_i64*>(t.sizes().data()),
+                          reinterpret_cast<const precast_i64*>(t.strides().data()),
+                          t.unsafeGetTensorImpl(),
+                          nullptr,
+                          static_cast<int>(t.dim()),
+                          6,
+                          0,
+                          -1,
+                          0,
+                          0};
+  };
+  const precast_named weights[] = {{"weight", 0, 0, described(first.inputs[0])},
+                                   {"bias", 0, 0, described(first.inputs[1])}};
+  precast_binding* binding = nullptr;
+  REQUIRE(precast_bind(model, weights, 2, &binding) == PRECAST_OK);
+  std::vector<precast_outputs*> kept;
+  std::vector<at::Tensor> expected;
+  for (const int64_t size : {4, 0, 1, 200}) {
+    const AtSizes w = at_sizes(kLinear, {size});
+    precast_leaf leaf{};
+    leaf.kind = PRECAST_TENSOR, leaf.t = described(w.arguments[0]);
+    precast_outputs* out = nullptr;
+    REQUIRE(precast_call_model(binding, &leaf, 1, nullptr, &out) == PRECAST_OK);
+    kept.push_back(out), expected.push_back(w.outputs[0]);
+  }
+  for (size_t i = 0; i < kept.size(); ++i) {  // sizes of earlier results have stayed
+    const precast_tensor& y = precast_output(kept[i], 0)->t;
+    REQUIRE(y.sizes[0] == expected[i].size(0));
+    const at::Tensor found = at::from_blob(y.data, {y.sizes[0], y.sizes[1]}, {y.strides[0], y.strides[1]});
+    CHECK(close(found, expected[i]));
+    precast_free_outputs(kept[i]);
+  }
+  precast_leaf wrong{};
+  const at::Tensor narrow = torch::randn({4, 23});
+  wrong.kind = PRECAST_TENSOR, wrong.t = described(narrow);
+  precast_outputs* out = nullptr;
+  CHECK(precast_call_model(binding, &wrong, 1, nullptr, &out) == PRECAST_CONTRACT);
+  contains(precast_last_error(), "argument 1[0]: expected shape [u0, 24], found [4, 23]");
+  precast_free_binding(binding);
+  precast_free_runnable(model);
 }

@@ -10,6 +10,7 @@
 #include "loops/compiled.h"
 #include "op_cases.h"
 #include "passes/passes.h"
+#include "sized_forms.h"
 
 using namespace precast;
 using namespace precast::host_torch;
@@ -44,6 +45,27 @@ void run(compiled::Batch& batch, const std::vector<Pending>& cases) {
       for (const at::Tensor& t : r.inputs) inputs.push_back(bytes_of(t));
       for (const int pieces : {1, 3}) {
         const auto result = batch.run(number, inputs, pieces);
+        REQUIRE_MESSAGE(result.code == 0, result.message);
+        for (size_t i = 0; i < r.expected.size(); ++i) {
+          const std::string fault = difference(r.expected[i], tensor_of(result.outputs[i]), c);
+          CHECK_MESSAGE(fault.empty(), fault, "\n", ir::print(batch.graph(number)));
+        }
+      }
+    }
+}
+
+/// The line at some of its sizes, among them one that was not looked at when the form was made.
+void run_sized(compiled::Batch& batch, const std::vector<std::pair<SizedForm, int>>& forms) {
+  batch.compile();
+  for (const auto& [form, number] : forms)
+    for (size_t at = 0; at < form.sizes.size(); at += 3) {
+      const Case& c = form.at[at];
+      CAPTURE(c.body);
+      const Recorded r = record(c, 2);
+      std::vector<reference::Tensor> inputs;
+      for (const at::Tensor& t : r.inputs) inputs.push_back(bytes_of(t));
+      for (const int pieces : {1, 3}) {
+        const auto result = batch.run(number, {form.sizes[at]}, inputs, pieces);
         REQUIRE_MESSAGE(result.code == 0, result.message);
         for (size_t i = 0; i < r.expected.size(); ++i) {
           const std::string fault = difference(r.expected[i], tensor_of(result.outputs[i]), c);
@@ -89,4 +111,33 @@ TEST_CASE("kernels compute what the ops compute") {
   }
   flush();
   if (!std::getenv("PRECAST_OPS")) CHECK(checked > 800);
+}
+
+TEST_CASE("kernels of any size compute what the ops compute") {
+  c10::InferenceMode no_autograd;
+  constexpr size_t kBatch = 150;
+  std::optional<compiled::Batch> batch;
+  std::vector<std::pair<SizedForm, int>> pending;
+  int checked = 0;
+  const auto flush = [&] {
+    if (!pending.empty()) run_sized(*batch, pending);
+    pending.clear(), batch.reset();
+  };
+  std::string last;  // one dtype of a line: the others are tried at a known size
+  for (const Case& c : read_cases()) {
+    if (c.host || c.line == last) continue;
+    auto form = sized_form(c);
+    if (!form || !lowered_wholly(form->graph)) continue;
+    last = c.line;
+    CAPTURE(c.body);
+    ir::Graph core = form->graph;
+    passes::to_core(core);
+    if (!batch) batch.emplace();
+    const int number = batch->add(ir::print(core));
+    pending.emplace_back(std::move(*form), number);
+    ++checked;
+    if (pending.size() == kBatch) flush();
+  }
+  flush();
+  if (!std::getenv("PRECAST_OPS")) CHECK(checked > 300);
 }

@@ -15,6 +15,7 @@
 #include "passes/forms.h"
 #include "passes/passes.h"
 #include "passes/rules.h"
+#include "sized_forms.h"
 
 using namespace precast;
 using namespace precast::host_torch;
@@ -31,16 +32,18 @@ What is lowered, generated from the rules in `src/passes` and `src/loops` and fr
   stand here as those.
 - **lowered as**: *loop*, a core op with a rule of its own; *routine*, an algorithm of the kernels' preamble; else the core
   ops of its formula. *host*: runs through LibTorch's dispatcher, with the reason (in some lines: for those operands only).
-- In-place and `out=` forms follow the op that they are named after. Sizes are those of the recorded call for every op:
-  none has dynamic sizes.
+- **any size**: *yes*, where a test line becomes kernels with a first size that only a call knows (and those equal to it);
+  *host*, where one runs through the dispatcher for that reason, with the sizes of the call. Empty: no line has such a form.
+- In-place and `out=` forms follow the op that they are named after.
 
-| op | dtypes | backward | lowered as |
-| --- | --- | --- | --- |
+| op | dtypes | backward | any size | lowered as |
+| --- | --- | --- | --- | --- |
 )";
 
 struct Entry {
   std::set<std::string> core, routines, hosts;
   std::set<ir::Dtype> dtypes;
+  std::string any_size;
 };
 
 std::string bare(std::string op) { return op.starts_with("aten::") ? op.substr(6) : op; }
@@ -61,12 +64,24 @@ std::string backward_of(const std::string& op) {
   return "";
 }
 
+void note_sized(Entry& e, const Case& c) {
+  if (e.any_size == "yes") return;
+  auto form = sized_form(c);
+  if (!form) return;
+  passes::to_core(form->graph);
+  const emit::Emitted emitted = emit::lower(form->graph);
+  e.any_size = emitted.host_ops.empty() ? "yes" : "*host*";
+  if (std::getenv("PRECAST_WHY"))
+    for (const emit::HostOp& h : emitted.host_ops) std::fprintf(stderr, "%s: %s\n", c.body.c_str(), h.why.c_str());
+}
+
 void note(Entry& e, const Case& c) {
   ir::Graph core = record(c, 1).graph;
   passes::to_core(core);
   const emit::Emitted emitted = emit::lower(core);
   for (const emit::HostOp& h : emitted.host_ops) e.hosts.insert(h.why);
   if (!emitted.host_ops.empty()) return;
+  note_sized(e, c);
   if (const auto d = ir::dtype_from_name(c.dtype)) e.dtypes.insert(*d);
   e.routines.insert(emitted.routines.begin(), emitted.routines.end());
   for (const ir::Node& n : core.nodes)
@@ -124,7 +139,8 @@ std::string generated() {
   for (const auto& [op, e] : entries) {
     std::vector<std::string_view> dtypes;
     for (const ir::Dtype d : e.dtypes) dtypes.push_back(ir::name(d));
-    text += "| `" + bare(op) + "` | " + joined(dtypes) + " | " + backward_of(op) + " | " + lowered_as(op, e) + " |\n";
+    text += "| `" + bare(op) + "` | " + joined(dtypes) + " | " + backward_of(op) + " | " + e.any_size + " | " +
+            lowered_as(op, e) + " |\n";
   }
   return text;
 }
