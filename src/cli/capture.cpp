@@ -1,7 +1,9 @@
 // precast capture: a TorchScript file and its inputs to a pair of files.
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <iostream>
 #include <memory>
+#include <stdexcept>
 
 #include "cli/commands.h"
 #include "cli/inputs.h"
@@ -20,10 +22,11 @@ constexpr const char* kAbout =
 constexpr const char* kExample =
     "\n\nExample:\n"
     "  precast capture model.pt --input 'f32[1,3,224,224]' -o resnet\n"
+    "  precast capture model.pt --input 'f32[4,3,224,224]' --open 0:0:1..64 -o resnet    any batch of 1 to 64\n"
     "  precast capture vad.jit --submodule _model --input 'f32[1,576]' --input 'f32[2,1,128]:zeros' -o vad\n"
     "\n"
     "The inputs fix number, dtype and sizes of the arguments; their values do not matter unless the model branches on\n"
-    "them.\n"
+    "them. --open leaves a size open: one pair serves every value of it.\n"
     "\n"
     "Next: precast info OUT.cpp                        what was compiled, what was not, and why\n"
     "      precast check MODEL.pt OUT.cpp OUT.cache    compare with the model on fresh inputs\n"
@@ -31,11 +34,27 @@ constexpr const char* kExample =
 
 struct Options {
   Target target;
-  std::vector<std::string> inputs, isa = {"native", "baseline"};
+  std::vector<std::string> inputs, open_sizes, isa = {"native", "baseline"};
   std::string out, backend = "inductor", symbol = "precast_model";
   uint64_t seed = 0;
   bool no_verify = false;
 };
+
+/// "0:1", "0:1:2..64": input, dim, bounds.
+precast_open_size open_size(const std::string& text) {
+  precast_open_size open{0, 0, 0, -1};
+  int end = 0;
+  const auto whole = [&](int fields, int wanted) {
+    return fields == wanted && text.size() == static_cast<size_t>(end);
+  };
+  long long min = 0, max = -1;
+  if (!whole(std::sscanf(text.c_str(), "%d:%d%n", &open.input, &open.dim, &end), 2) &&
+      !whole(std::sscanf(text.c_str(), "%d:%d:%lld..%lld%n", &open.input, &open.dim, &min, &max, &end), 4) &&
+      !whole(std::sscanf(text.c_str(), "%d:%d:%lld..%n", &open.input, &open.dim, &min, &end), 3))
+    throw std::invalid_argument("--open " + text + ": expected INPUT:DIM or INPUT:DIM:MIN..MAX, as in 0:0:1..64");
+  open.min = min, open.max = max;
+  return open;
+}
 
 void run(const Options& o) {
   const auto inputs = parse_inputs(o.inputs, o.seed);
@@ -51,6 +70,10 @@ void run(const Options& o) {
   request.callable = o.target.callable();
   request.inputs = leaves.data();
   request.n_inputs = static_cast<precast_i32>(leaves.size());
+  std::vector<precast_open_size> open_sizes;
+  for (const std::string& text : o.open_sizes) open_sizes.push_back(open_size(text));
+  request.open_sizes = open_sizes.data();
+  request.n_open_sizes = static_cast<precast_i32>(open_sizes.size());
   request.backend = o.backend.c_str();
   request.symbol = o.symbol.c_str();
   request.isa = isa.data();
@@ -76,6 +99,9 @@ void add_capture(CLI::App& program) {
   o->target.add_options(*command, true);
   command->add_option("--input", o->inputs, "one argument of the method (repeat); see below")
       ->type_name("INPUT")
+      ->allow_extra_args(false);
+  command->add_option("--open", o->open_sizes, "a size of an input that is left open (repeat): input, dim and bounds")
+      ->type_name("I:D[:A..B]")
       ->allow_extra_args(false);
   command->add_option("-o,--out", o->out, "name of the pair: OUT.cpp and OUT.cache")
       ->required()

@@ -109,8 +109,10 @@ KernelText KernelWriter::spread(void (KernelWriter::*body)()) {
   if (w_.can_fail)
     t +=
         "precast_fault* const fault = (precast_fault*)P[" + number(static_cast<int64_t>(w_.parameters.size())) + "];\n";
-  t += sizes(head + unit_text);
-  t += head;
+  std::string guards;
+  for (const std::string& guard : w_.guards) guards += guard;
+  t += sizes(guards + head + unit_text);
+  t += guards + head;
   t += "for (i64 t = begin; t < end; ++t) {\n" + unit_text + "}\n}\n";
   t += "void KERNEL(const precast_host* host, void* const* P) {\n";
   if (units.is_symbolic() || row_length.is_symbolic() || lanes_of_unit.is_symbolic()) {

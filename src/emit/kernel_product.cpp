@@ -108,6 +108,7 @@ KernelText KernelWriter::matmul() {
   std::string text = w_.take_text() + body;
   for (size_t i = digits.size(); i-- > 0;)
     if (names(text, digits[i].first)) text = "const i64 " + digits[i].first + " = " + digits[i].second + ";\n" + text;
+  for (const std::string& guard : w_.guards) text = guard + text;
   const std::string symbols = declare_sizes(text, program_.symbols, "S");
   spec.epilogue = symbols + text;
   spec.along_m = along_m;

@@ -124,6 +124,7 @@ std::string Writer::expression(ExprId id) {
       return "cast<" + t + ", " + type_name(exprs_[e.args[0]].dtype) + ">(" + value(e.args[0]) + ")";
     case Expr::Kind::checked: {
       can_fail = true;
+      if (e.extent.is_symbolic()) guard_empty(id);
       const std::string x = value(e.args[0]);
       const bool inside = varies(id) && tail;
       return "check_index<W>(" + x + ", " + text(e.extent) + ", " + (e.wrap ? "true" : "false") + ", " +
@@ -133,6 +134,15 @@ std::string Writer::expression(ExprId id) {
       return call(e);
   }
   return {};
+}
+
+/// Nothing can be read from a dimension without elements, not even to go on after an index was found wrong.
+void Writer::guard_empty(ExprId id) {
+  const Expr& e = exprs_[id];
+  Size points = 1;
+  for (const Atom a : dependencies(id)) points *= exprs_.extent(a);
+  guards.insert("if (" + text(e.extent) + " == 0 && " + text(points) + " > 0) return report(fault, \"" + e.name +
+                "\", 0, 0, " + std::to_string(e.dim) + ");\n");
 }
 
 std::string Writer::call(const Expr& e) {

@@ -71,8 +71,10 @@ class Writer {
   };
   std::vector<Parameter> parameters;  // p0, p1, ...
   bool can_fail = false;
+  std::set<std::string> guards;  // statements that come first
 
  private:
+  void guard_empty(loops::ExprId);
   struct Scope {
     std::set<loops::Atom> bound;
     std::string text;

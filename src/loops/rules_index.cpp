@@ -20,7 +20,7 @@ bool is_index(const Lowering& l, ir::ValueId v) {
 }
 
 /// An index tensor's element, checked against `extent`.
-Index checked(Lowering& l, const ir::Node& n, ExprId e, int64_t dim, int64_t extent, bool wrap) {
+Index checked(Lowering& l, const ir::Node& n, ExprId e, int64_t dim, const Size& extent, bool wrap) {
   Exprs& ex = l.exprs();
   return ex.as_index(ex.checked(n.op, static_cast<int>(dim), extent, wrap, ex.cast(Dtype::i64, e)));
 }
@@ -31,7 +31,7 @@ bool gather(Lowering& l, const ir::Node& n) {
   if (!is_index(l, index)) return l.refuse("index dtype");
   if (from.dim() == 0 || l.type(index).dim() == 0) return l.refuse("0-dim index");
   const int64_t dim = dim_of(n, from.dim());
-  const int64_t extent = from.sizes[static_cast<size_t>(dim)];
+  const Size extent = from.sizes[static_cast<size_t>(dim)];
   if (extent == 0) return l.refuse("index into an empty dimension");
   l.define(out, short_name(n), [&l, &n, self, index, dim, extent](const Indices& at) {
     Indices source = at;
@@ -61,7 +61,7 @@ bool index_select(Lowering& l, const ir::Node& n) {
 bool embedding(Lowering& l, const ir::Node& n) {
   const ir::ValueId weight = tensor(n, "weight"), index = tensor(n, "indices"), out = result(n);
   if (!is_index(l, index)) return l.refuse("index dtype");
-  const int64_t rows = l.type(weight).sizes[0];
+  const Size rows = l.type(weight).sizes[0];
   if (rows == 0) return l.refuse("index into an empty dimension");
   l.define(out, "embedding", [&l, &n, weight, index, rows](const Indices& at) {
     const Index row = checked(l, n, l.element(index, Indices(at.begin(), at.end() - 1)), 0, rows, false);

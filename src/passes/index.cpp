@@ -101,7 +101,7 @@ template <class F>
 Val replaced(Val base, Val src, F window) {
   // The view is a probe: its node stays unused, and its type and offset say where src goes.
   Val probe = window(base);
-  int64_t offset = 0;
+  Size offset = 0;
   if (probe.id != base.id) offset = *ir::as_size(*base.b->nodes.back().find("offset"));
   if (probe.sizes() != src.sizes()) decline("the source has other sizes");
   return scatter_window(base, src, offset, probe.type().strides);

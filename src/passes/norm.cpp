@@ -137,7 +137,10 @@ void batch_norm_backward(Op& op) {
   Val gx =
       train ? (g - narrow(total_g / n) - (x - mean) * narrow(dot * wide(rstd) * wide(rstd) / n)) * scale : g * scale;
   op.result(0, cast(gx, input.dtype()));
-  give(op, 1, dot * wide(rstd));
+  Val gw = dot * wide(rstd);
+  if (x.numel().is_symbolic())  // of nothing: 0, and not what the statistics of nothing are
+    gw = where(eq(op.b.number(Number(elements(x, dims)), Dtype::f64), 0.0), 0.0, gw);
+  give(op, 1, gw);
   give(op, 2, total_g);
 }
 
@@ -187,11 +190,14 @@ void layer_norm_backward(Op& op) {
 // ---- group norm
 
 struct Groups {
-  int64_t n, c, hw, groups;
+  Size n;
+  int64_t c;
+  Size hw;
+  int64_t groups;
   Dims by_group() const { return {n, groups, c / groups * hw}; }
   Dims by_channel() const { return {n, c, hw}; }
 };
-Groups groups(Op& op) { return {op.integer("N"), op.integer("C"), op.integer("HxW"), op.integer("group")}; }
+Groups groups(Op& op) { return {op.size("N"), op.integer("C"), op.size("HxW"), op.integer("group")}; }
 
 Val channel_row(Val v, const Groups& s) { return v ? reshape(computed(v), {1, s.c, 1}) : v; }
 

@@ -22,10 +22,18 @@ typedef struct precast_callable {
   precast_i32 train;     /* 0: eval mode, 1: training mode */
 } precast_callable;
 
+/* A size of an input that is left open. */
+typedef struct precast_open_size {
+  precast_i32 input, dim;
+  precast_i64 min, max; /* both included; max -1: none */
+} precast_open_size;
+
 typedef struct precast_capture_request {
   precast_callable callable;
   const precast_leaf* inputs; /* one an argument, in order */
   precast_i32 n_inputs;
+  const precast_open_size* open_sizes;
+  precast_i32 n_open_sizes;
   const char* backend; /* "inductor", "eager" */
   const char* symbol;
   const char* const* isa;

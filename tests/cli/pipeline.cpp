@@ -281,3 +281,29 @@ TEST_CASE("info sees a pair that does not belong together, and a cache that is b
   CHECK(has(cut.out, "the cache is of no use here"));
   CHECK(Json::parse(precast_program({"info", a.cpp, b.cache, "--json"}).out)["cache"]["belongs"] == false);
 }
+
+TEST_CASE("open sizes: one pair for batches of any size within the bounds") {
+  const auto& p = pair("net", {"--input", "f32[2,6]", "--open", "0:0:1..50"});
+  const Output info = precast_program({"info", p.cpp, p.cache});
+  REQUIRE_MESSAGE(info.code == 0, info.err);
+  CHECK(has(info.out, "f32[u0,6]"));
+  CHECK(has(info.out, "a size of 1 to 50, 2 at capture"));
+  const Json j = Json::parse(precast_program({"info", p.cpp, p.cache, "--json"}).out);
+  CHECK(j.at("symbols").at(0).at("max") == 50);
+  const Output check = precast_program({"check", model("net"), p.cpp, p.cache});
+  CHECK_MESSAGE(check.code == 0, check.out << check.err);
+  const Output nine = precast_program({"check", model("net"), p.cpp, p.cache, "--input", "f32[9,6]"});
+  CHECK_MESSAGE(nine.code == 0, nine.out << nine.err);
+  for (const char* n : {"1", "31"}) {
+    const Output run = run_alone({"run", p.cpp, p.cache, "--weights", weights("net"), "--input",
+                                  "f32[" + std::string(n) + ",6]", "-o", folder("open" + std::string(n))});
+    CHECK_MESSAGE(run.code == 0, run.err);
+    CHECK(has(run.out, "f32[" + std::string(n) + ","));
+  }
+  const Output beyond =
+      run_alone({"run", p.cpp, p.cache, "--weights", weights("net"), "--input", "f32[51,6]", "-o", folder("open51")});
+  CHECK(beyond.code != 0);
+  CHECK(has(beyond.err, "expected a size of 1 to 50, found 51"));
+  CHECK(has(precast_program({"capture", model("net"), "--input", "f32[2,6]", "--open", "0", "-o", folder("bad")}).err,
+            "expected INPUT:DIM or INPUT:DIM:MIN..MAX"));
+}

