@@ -122,6 +122,16 @@ TEST_CASE("metadata") {
     const artifact::Tables tables(m);
     CHECK(tables.spec().n_params == static_cast<int>(m.signature.params.size()));
   });
+
+  artifact::Metadata sized = artifact::describe(s.signature, s.graph, &s.emitted);
+  const ir::Size u0 = ir::Size::symbol(sized.symbols.emplace_back(ir::Symbol{.id = 0, .min = 1, .max = 64}));
+  sized.signature.leaves[0].tensor.type = ir::contiguous(ir::Dtype::f32, {u0});
+  sized.constraints = {u0 - 2}, sized.arena_slots = {4 * u0, ir::max(ir::floor_div(u0, 2), 3)};
+  try_all(artifact::to_json(sized), 4000, [](const std::string& text) {
+    const artifact::Metadata m = artifact::from_json(text);
+    const artifact::Tables tables(m);
+    CHECK(tables.spec().n_symbols == static_cast<int>(m.symbols.size()));
+  });
 }
 
 TEST_CASE("text of an artifact") {
