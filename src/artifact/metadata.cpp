@@ -323,7 +323,12 @@ Metadata describe(const Signature& signature, const ir::Graph& recorded, const e
   Metadata m;
   m.signature = signature;
   m.symbols = recorded.symbols;
-  m.constraints = constraints_of(recorded, signature);
+  try {
+    m.constraints = constraints_of(recorded, signature);
+  } catch (const ir::Undecided& u) {
+    throw PrecompileError("a call could not check the sizes of this program: " + u.expression +
+                          ". Leave fewer sizes open.");
+  }
   for (const ir::ValueId id : recorded.outputs) m.outputs.push_back(recorded.type(id));
   m.total_ops = static_cast<int>(recorded.nodes.size());
   if (emitted == nullptr) return m;

@@ -11,6 +11,7 @@
 #include "loops/fusion.h"
 #include "loops/lowering.h"
 #include "loops/plan.h"
+#include "util/errors.h"
 
 namespace precast::emit {
 
@@ -478,6 +479,12 @@ std::string preamble_with(const std::set<std::string>& routines) {
   return std::string(preamble()) + std::string(kSupport) + routine_preamble(routines);
 }
 
-Emitted lower(const ir::Graph& core, const LowerConfig& config) { return Lower(core, config).run(); }
+Emitted lower(const ir::Graph& core, const LowerConfig& config) {
+  try {
+    return Lower(core, config).run();
+  } catch (const ir::Undecided& u) {  // rules leave such a node to the host: behind them nothing may ask
+    internal_error(__FILE__, __LINE__, "kernels were made that need to know the size " + u.expression);
+  }
+}
 
 }  // namespace precast::emit
