@@ -129,6 +129,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
   };
   trace::Options options;
   options.verify = how.verify;
+  options.marks = false;  // sizes are guarded on
   options.accept = [&](ir::Graph&, const Signature& s) {
     if (how.fullgraph && !s.conditions.empty())
       throw PrecompileError("it reads a tensor's value as a number: " + s.conditions.front());

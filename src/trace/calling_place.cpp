@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <execinfo.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -127,30 +128,40 @@ std::string calling_op() {
   return op;
 }
 
+/// As people call it: without parameters, and a lambda by where it stands.
+static std::string short_name(const std::string& function) {
+  const size_t lambda = function.find("::{lambda"), end = function.find('(');
+  return lambda == function.npos ? function.substr(0, end) : "a lambda in " + function.substr(0, std::min(lambda, end));
+}
+
 bool is_called_by(std::string_view function) {
   bool found = false;
   for_each_caller([&](const std::string& name, const char*, uintptr_t) {
     found = name.find(function) != name.npos;
-    return !found && name.find("precast::trace::record") == name.npos;
+    return !found && op_of(name).empty() && name.find("precast::trace::record") == name.npos;
   });
   return found;
 }
 
 std::string calling_place() {
-  std::string op, place, function;
-  for_each_caller([&](const std::string& name, const char* binary, uintptr_t offset) {
+  std::string op, place, function, own;
+  for_each_caller([&](std::string name, const char* binary, uintptr_t offset) {
+    if (name.starts_with("void ")) name.erase(0, 5);
     if (op.empty() && function.empty()) op = op_of(name);
-    if (function.empty() && name.starts_with("torch::nn::")) function = name.substr(0, name.find('('));
+    if (function.empty() && name.starts_with("torch::nn::")) function = short_name(name);
     if (holds(binary, {"/libtorch", "/libc10", "/libstdc++", "/libc.so"}) || name.starts_with("precast::trace::") ||
         name.starts_with("c10::") || name.starts_with("at::") || name.starts_with("torch::"))
       return true;
+    if (own.empty()) own = name;
     place = source_line(binary, offset);
     if (holds(place, {"src/trace/", "/c10/", "/ATen/", "include/torch/", "/c++/"})) place.clear();
     return place.empty();
   });
   if (!place.empty()) place = place.substr(place.rfind('/') + 1);
   if (op.empty()) op = function;
-  return (op.empty() ? "" : " in " + op) + (place.empty() ? "" : " at " + place);
+  return (op.empty() ? "" : " in " + op) + (!place.empty() ? " at " + place
+                                            : own.empty()  ? ""
+                                                           : " called by " + short_name(own));
 }
 
 }  // namespace precast::trace

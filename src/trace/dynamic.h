@@ -62,6 +62,8 @@ class Dynamic {
     int source = -1;  // it is this one itself
   };
 
+  struct Swapped;
+
   const Source& source(int index) const;
   int count_sources() const;
   void read_marks();
@@ -69,6 +71,7 @@ class Dynamic {
   Place place_of(const at::Tensor&, const std::string& reader);
   Leaving leaving(const at::Tensor&, const std::string& what);
 
+  bool take_arguments(LogEntry&, torch::jit::Stack*, Swapped&);
   void restart(int64_t least);
   void step_all(const LogEntry&, std::vector<std::vector<at::Tensor>>& results);
   void recover(const std::string& op, const std::string& failure, std::vector<std::vector<at::Tensor>>& results);
@@ -112,6 +115,9 @@ class Dynamic {
   std::vector<Leaving> results_, gradients_;
   std::vector<Leaf> leaves_;
 };
+
+/// Sizes, strides and offset of an ordinary tensor, to look it up by.
+inline std::string geometry_text(const at::Tensor& t) { return c10::str(t.sizes(), t.strides(), t.storage_offset()); }
 
 /// The graph that all of these are instances of: integers that differ become expressions. Refuses what differs
 /// otherwise.

@@ -18,11 +18,11 @@ using Stack = torch::jit::Stack;
 bool one_hot(Stack& stack) {
   const at::Tensor self = stack[stack.size() - 2].toTensor();
   const int64_t classes = stack.back().toInt();
-  if (classes <= 0 || self.numel() == 0 || self.scalar_type() != at::kLong) return false;
-  std::vector<int64_t> sizes = self.sizes().vec();
-  sizes.push_back(classes);
+  if (classes <= 0 || self.scalar_type() != at::kLong || (!SymTensor::of(self) && self.numel() == 0)) return false;
+  std::vector<c10::SymInt> sizes = self.sym_sizes().vec();
+  sizes.emplace_back(classes);
   torch::jit::drop(stack, 2);
-  stack.emplace_back(at::zeros(sizes, self.options()).scatter_(-1, self.unsqueeze(-1), 1));
+  stack.emplace_back(at::zeros_symint(sizes, self.options()).scatter_(-1, self.unsqueeze(-1), 1));
   return true;
 }
 
@@ -78,6 +78,18 @@ bool batch_norm(Stack& stack) {
   return true;
 }
 
+/// max_pool1d has a kernel of its own where there is no gradient, and reads sizes on the way to it.
+bool max_pool1d(Stack& stack) {
+  const c10::IValue* a = stack.data() + stack.size() - 6;
+  const at::Tensor self = a[0].toTensor();
+  if (!SymTensor::of(self)) return false;
+  at::Tensor out = std::get<0>(at::max_pool1d_with_indices(self, a[1].toIntVector(), a[2].toIntVector(),
+                                                           a[3].toIntVector(), a[4].toIntVector(), a[5].toBool()));
+  torch::jit::drop(stack, 6);
+  stack.emplace_back(std::move(out));
+  return true;
+}
+
 struct Reader {
   const char *name, *overload;
   bool (*run)(Stack&);  // false: this call reads nothing, or cannot do without
@@ -85,7 +97,8 @@ struct Reader {
 constexpr Reader kReaders[] = {{"aten::one_hot", "", one_hot},
                                {"aten::ctc_loss", "Tensor", ctc_loss},
                                {"aten::ctc_loss", "IntList", ctc_loss},
-                               {"aten::batch_norm", "", batch_norm}};
+                               {"aten::batch_norm", "", batch_norm},
+                               {"aten::max_pool1d", "", max_pool1d}};
 
 void on_reader(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   if (is_recording() && run_without_reading(op, *stack)) return;

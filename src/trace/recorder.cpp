@@ -29,7 +29,7 @@ class Call {
   Call(const Sources& sources, const Options& options)
       : sources_(sources),
         options_(options),
-        dynamic_(Dynamic::wanted(sources) ? std::make_unique<Dynamic>(sources) : nullptr),
+        dynamic_(options.marks && Dynamic::wanted(sources) ? std::make_unique<Dynamic>(sources) : nullptr),
         inputs_(sources, recorder_.storages, recorder_.builder, options.verify),
         gradients_(inputs_, recorder_.storages) {
     recorder_.attach(&inputs_, &random_);

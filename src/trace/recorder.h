@@ -38,6 +38,7 @@ struct Leaf {
 struct Options {
   bool verify = true;           // replay the graph on the inputs as they were, and compare
   bool seal_inputs = false;     // raw access to inputs inside fn is an error (never with other threads on them)
+  bool marks = true;            // marked dims are open; false: marks say nothing
   bool keep_gradients = false;  // the caller's .grad are put back, by identity, when the call is over
   /// Computes an op with others, which are recorded in its place; false: it does not, and left the stack alone.
   std::function<bool(const std::string& op, std::vector<c10::IValue>& stack)> decompose{};

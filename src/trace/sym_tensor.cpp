@@ -2,6 +2,8 @@
 
 #include <c10/core/WrapDimMinimal.h>
 
+#include <algorithm>
+
 #include "host_torch/tensor_types.h"
 #include "precast/error.h"
 #include "trace/geometry.h"
@@ -80,10 +82,11 @@ int64_t SymTensor::known(const ir::Size& s, const char* what) const {
 
 namespace {
 
-// Functions of LibTorch that read all sizes, only to check them.
+// Functions of LibTorch that read all sizes for something that the recording does not need, or to check them.
 struct Reader {
   const char* function;
-  TruthPtr (*checks)(const ir::Dims&);
+  TruthPtr (*checks)(const ir::Dims&);         // may be null
+  bool (*allowed)(const ir::Dims&) = nullptr;  // null: always
 };
 constexpr Reader kReaders[] = {
     {"torch::nn::BatchNormImplBase",
@@ -93,22 +96,31 @@ constexpr Reader kReaders[] = {
        const auto one = std::make_shared<Truth>(Truth{.kind = Truth::Kind::equal, .a = count, .b = 1});
        return std::make_shared<Truth>(Truth{.kind = Truth::Kind::negation, .left = one});
      }},
+    {"c10::FunctionSchema::checkArg", nullptr},  // TorchScript's types of arguments
+    {"at::_ops::upsample_", nullptr,             // they look at the dims of the image
+     [](const ir::Dims& sizes) {
+       return std::none_of(sizes.begin() + 2, sizes.end(), [](const ir::Size& s) { return s.is_symbolic(); });
+     }},
 };
+
+bool is_harmless(Symbols& symbols, const ir::Dims& sizes) {
+  for (const Reader& r : kReaders) {
+    if (!is_called_by(r.function) || (r.allowed && !r.allowed(sizes))) continue;
+    if (r.checks) symbols.assumed.push_back(r.checks(sizes));
+    return true;
+  }
+  return false;
+}
 
 }  // namespace
 
 at::IntArrayRef SymTensor::sizes_custom() const {
-  if (!is_live()) return sizes_default();
-  if (ir::is_symbolic(type_.sizes))
-    for (const Reader& r : kReaders)
-      if (is_called_by(r.function)) {
-        set_->symbols->assumed.push_back(r.checks(type_.sizes));
-        return sizes_default();
-      }
+  if (!is_live() || (ir::is_symbolic(type_.sizes) && is_harmless(*set_->symbols, type_.sizes))) return sizes_default();
   for (const ir::Size& s : type_.sizes) known(s, "size");
   return sizes_default();
 }
 at::IntArrayRef SymTensor::strides_custom() const {
+  if (!is_live() || (ir::is_symbolic(type_.strides) && is_called_by(kReaders[1].function))) return strides_default();
   for (const ir::Size& s : type_.strides) known(s, "stride");
   return strides_default();
 }

@@ -86,6 +86,8 @@ TEST_CASE("open sizes: marks that cannot be honored") {
 TEST_CASE("open sizes: guards are refused by expression, op and place") {
   REFUSED("needs to know the size u0 as a number",
           message([](const Tensors& t) { return Tensors{t[0] + t[0].size(0)}; }));
+  REFUSED("as a number at dynamic_refusals_test.cpp:",
+          message([](const Tensors& t) { return Tensors{t[0] + t[0].size(0)}; }));
   REFUSED("u0 is argument 0, dim 0", message([](const Tensors& t) { return Tensors{t[0] + t[0].size(0)}; }));
   REFUSED("needs to know 3 < u0",
           message([](const Tensors& t) { return t[0].sym_size(0) > 3 ? same(t) : Tensors{t[0]}; }));
