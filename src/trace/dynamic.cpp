@@ -96,6 +96,7 @@ void Dynamic::end(std::vector<Leaf>* results) {
     throw;
   }
   tensors_->thaw();
+  symbols_->refuse = nullptr;  // what lives longer than the call asks later
   shadows_.clear();
   for (Marked& m : marked_) {
     if (!m.stand_in.defined()) continue;

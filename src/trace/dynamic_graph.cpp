@@ -147,6 +147,12 @@ std::optional<Dynamic::Trouble> Dynamic::run_at(const Point& point) {
 
 /// What holds in general must hold for sizes of 0, 1, 2 and 3, too. What eager refuses there the symbol excludes.
 void Dynamic::check_small() {
+  for (const TruthPtr& t : symbols_->assumed)
+    for (const Point& p : fit_->points())
+      if (!t->at([&](const Size& s) { return symbols_->at(s, p).value_or(-1); }))
+        refuse(Check::dynamic_guard, "the function needs " + t->text() +
+                                         ", which LibTorch checks, and which the bounds of "
+                                         "the marked dims do not say; give them bounds");
   const auto try_at = [&](const Point& p, const std::string& where) {
     const auto trouble = run_at(p);
     if (trouble && trouble->differs)

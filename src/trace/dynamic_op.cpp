@@ -144,7 +144,14 @@ void Dynamic::check_slice(const LogEntry& e) {
     if (!at.is_symbolic() && int64_t{at} < 0) at = -at;
     if (!at.is_symbolic() && !size.is_symbolic()) continue;
     const Truth within{.kind = Truth::Kind::at_most, .a = at, .b = size};
-    if (symbols_->decide(within).value_or(false)) continue;
+    const auto says = [&](auto&& self, const Truth& t) -> bool {
+      if (t.kind == Truth::Kind::both) return self(self, *t.left) || self(self, *t.right);
+      return t.kind == Truth::Kind::at_most && symbols_->canonical(t.b - t.a) == symbols_->canonical(size - at);
+    };
+    const auto& assumed = symbols_->assumed;  // narrow() refuses what a slice would cut off
+    if (std::any_of(assumed.begin(), assumed.end(), [&](const TruthPtr& t) { return says(says, *t); }) ||
+        symbols_->decide(within).value_or(false))
+      continue;
     if (!size.is_symbolic() && at.lower() >= 0 && bound(at, size)) continue;
     if (!at.is_symbolic()) symbols_->refuse_guard("whether " + within.text(), symbols_->origins(size));
   }

@@ -146,7 +146,33 @@ TEST_CASE("open sizes: equal sizes, bounds and hints are found") {
       [](const Tensors& t) { return Tensors{torch::conv1d(t[0], torch::ones({1, 1, 3}))}; });
   CHECK(window.graph.symbols[0].min == 3);
 
+  const auto narrowed = record(
+      {{4, 6}}, [](const Tensors& t) { mark_unbacked(t[0], 0); },
+      [](const Tensors& t) { return Tensors{t[0].narrow(0, 0, 3) + 1}; });
+  CHECK(narrowed.graph.symbols[0].min == 3);
+
   const auto strict =
       record({{4, 6}}, [](const Tensors& t) { mark_unbacked(t[0], 0, {.min = 9, .strict = true}); }, same);
   CHECK(strict.graph.symbols[0].min == 0);
+}
+
+TEST_CASE("open sizes: the caller's tensors come back as they were") {
+  for (const bool throws : {false, true}) {
+    State s{{torch::randn({4, 6}), torch::randn({4, 6})}, nullptr, nullptr};
+    mark_unbacked(s.inputs[0], 0);
+    const Tensor before = s.inputs[0];
+    const Program p{"", {}, [&](State& now) {
+                      CHECK_FALSE(now.inputs[0].is_same(before));
+                      if (throws) throw std::runtime_error("of fn");
+                      return Tensors{now.inputs[0], now.inputs[0] * 2};
+                    }};
+    if (throws) {
+      CHECK_THROWS_WITH_AS(precast::trace::testing::record(p, s), "of fn", std::runtime_error);
+    } else {
+      const auto rec = precast::trace::testing::record(p, s);
+      CHECK(rec.results[0].tensor.is_same(before));
+      CHECK((rec.results[1].tensor.numel() == 24 && rec.results[1].tensor.equal(before * 2)));
+    }
+    CHECK(s.inputs[0].is_same(before));
+  }
 }
