@@ -192,6 +192,48 @@ TEST_CASE("open sizes: sequences") {
   check_all({gpt, trained, lstm, lstm_step});
 }
 
+TEST_CASE("open sizes: effects inside a step") {
+  Open descent = with<Mlp>(
+      "gradient descent", [](int64_t n) { return Tensors{torch::randn({n, 4}), torch::randn({n, 3})}; },
+      [](MlpImpl& m, const Tensors& x) {
+        torch::optim::SGD sgd(m.parameters(), torch::optim::SGDOptions(0.1));
+        sgd.zero_grad();
+        const auto loss = torch::mse_loss(m.forward(x[0]), x[1]);
+        loss.backward();
+        sgd.step();
+        return Tensors{loss.detach()};
+      });
+  descent.sizes = {1, 2, 7, 100};  // the mean of nothing is NaN
+  Open written = with<Mlp>(
+      "written arguments", [](int64_t n) { return Tensors{torch::randn({n, 4})}; },
+      [](MlpImpl& m, const Tensors& x) {
+        x[0].mul_(2).narrow(1, 0, 2).add_(1);
+        return Tensors{m.forward(x[0]).detach(), x[0].select(1, 1)};
+      });
+  Open numbers = with<Mlp>(
+      "sizes as numbers", [](int64_t n) { return Tensors{torch::randn({n, 4})}; },
+      [](MlpImpl& m, const Tensors& x) {
+        const auto n = x[0].sym_size(0);
+        const auto y = m.forward(x[0]).detach();
+        return Tensors{y.sum(0) / n, y * n, at::full_symint({n, 2}, 3.0), y.reshape({-1}) + n};
+      });
+  check_all({descent, written, numbers});
+}
+
+TEST_CASE("open sizes: batch and length at once") {
+  Gpt model;
+  const auto fn = [](GptImpl& m, const Tensor& ids) { return m.forward(ids).detach(); };
+  const Tensor example = torch::randint(11, {3, 5}, torch::kLong);
+  mark_unbacked(example, 0);
+  mark_unbacked(example, 1, {.max = 64, .hint_override = 32});
+  const auto f = load_from_memory<Tensor(GptImpl&, Tensor)>(precompile(LowerOptions{}, fn, *model, example));
+  for (const auto& [b, t] : std::vector<std::pair<int64_t, int64_t>>{{3, 5}, {1, 1}, {0, 7}, {4, 0}, {2, 64}, {9, 1}}) {
+    const Tensor ids = torch::randint(11, {b, t}, torch::kLong), eager = fn(*model, ids), artifact = f(*model, ids);
+    CHECK_MESSAGE((eager.sizes() == artifact.sizes() && close(eager, artifact)), "at " << b << ", " << t);
+  }
+  contains(message_of([&] { f(*model, torch::randint(11, {2, 65}, torch::kLong)); }), "64");
+}
+
 TEST_CASE("open sizes: by the eager backend") {
   const Tensor x = torch::randn({4, 6});
   mark_unbacked(x, 0);
