@@ -99,7 +99,7 @@ void Dynamic::read_marks() {
       refuse(Check::dynamic_layout, name +
                                         " has a marked dim, and a layout that is neither contiguous nor channels last; "
                                         "pass it as contiguous(), or do not mark it");
-    m.type.strides = *strides;
+    if (strides) m.type.strides = *strides;
     for (int i = 0; i < count_sources(); ++i) {
       const at::Tensor& other = source(i).tensor;
       if (other.defined() && other.has_storage() && other.unsafeGetTensorImpl() != m.real.unsafeGetTensorImpl() &&

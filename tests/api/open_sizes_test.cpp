@@ -234,6 +234,17 @@ TEST_CASE("open sizes: batch and length at once") {
   contains(message_of([&] { f(*model, torch::randint(11, {2, 65}, torch::kLong)); }), "64");
 }
 
+TEST_CASE("open sizes: sizes that depend on data are those of the capture's rule, or refused") {
+  const Tensor x = torch::ones({4, 6});
+  mark_unbacked(x, 0);
+  const auto fn = [](const Tensor& t) { return t.masked_select(t > 0) * 2; };
+  const auto f = load_from_memory<Tensor(Tensor)>(precompile(LowerOptions{}, fn, x));
+  CHECK(close(f(torch::ones({7, 6})), fn(torch::ones({7, 6}))));
+  Tensor other = torch::ones({7, 6});
+  other[2][3] = -1;
+  contains(message_of([&] { f(other); }), "masked_select");
+}
+
 TEST_CASE("open sizes: by the eager backend") {
   const Tensor x = torch::randn({4, 6});
   mark_unbacked(x, 0);
