@@ -12,6 +12,7 @@
 #include "artifact/cache.h"
 #include "artifact/compose.h"
 #include "cases.h"
+#include "jit.h"
 #include "machine.h"
 #include "models/workload.h"
 #include "timing.h"
@@ -171,4 +172,5 @@ int main(int argc, char** argv) {
   std::printf(
       "\nratios: eager time / that time. artifact: from the cache, weights read live. plain g++: the text built by\n"
       "hand with -O3 -shared -fPIC. frozen: weights packed once. roof: fraction of what this machine can do.\n");
+  bench::bench_jit(wanted);
 }

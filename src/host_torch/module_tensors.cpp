@@ -207,7 +207,8 @@ void walk(std::span<const detail::ModuleRef> modules, F&& mark) {
 
 ModuleImprint::ModuleImprint(std::span<const detail::ModuleRef> modules) {
   walk(modules, [&](const std::string& key, const void* identity, const at::Tensor* tensor) {
-    marks_.push_back({key, identity, tensor != nullptr});
+    marks_.push_back({identity, &key, tensor != nullptr});
+    keys_.push_back(key);
     if (tensor && tensor->defined()) held_.emplace_back(tensor->getIntrusivePtr());
     return true;
   });
@@ -218,7 +219,8 @@ bool ModuleImprint::matches(std::span<const detail::ModuleRef> modules,
   bool same = true;
   walk(modules, [&](const std::string& key, const void* identity, const at::Tensor* tensor) {
     const size_t next = at.size();
-    same = next < marks_.size() && marks_[next].identity == identity && marks_[next].key == key;
+    same = next < marks_.size() && marks_[next].identity == identity &&
+           (marks_[next].address == &key || keys_[next] == key);
     at.push_back(tensor);
     return same;
   });

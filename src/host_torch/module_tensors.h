@@ -35,11 +35,12 @@ class ModuleImprint {
 
  private:
   struct Mark {
-    std::string key;
     const void* identity = nullptr;
+    const std::string* address = nullptr;  // of the key in the module: the same place is the same key
     bool is_tensor = false;
   };
   std::vector<Mark> marks_;
+  std::vector<std::string> keys_;
   std::vector<c10::weak_intrusive_ptr<at::TensorImpl>> held_;  // so that no address is used again
 };
 

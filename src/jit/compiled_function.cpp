@@ -18,6 +18,45 @@ using jit::Program;
 using jit::StanceKind;
 using ProgramPtr = std::shared_ptr<const Program>;
 
+namespace {
+
+std::string count(size_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+/// What a variant became, a line each.
+std::string in_words(const Program& p) {
+  const jit::Account& a = p.account();
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.2f", a.seconds);
+  std::string text = "  " + count(static_cast<size_t>(a.ops), "op") + ", " +
+                     count(static_cast<size_t>(a.kernels), "kernel") + ", " +
+                     count(static_cast<size_t>(a.host_ops), "host op") + "; lowered in " + seconds + " s\n";
+  if (p.differentiable())
+    text += "  forward and backward; " + count(static_cast<size_t>(a.saved), "value") + " saved (" +
+            std::to_string(static_cast<int64_t>(a.saved_bytes)) + " bytes), " + std::to_string(a.recomputed) +
+            " computed again\n";
+  for (const std::string& miss : a.misses)
+    text += "  disk cache: " + (miss.empty() ? std::string("hit") : "miss, " + miss) + "\n";
+  for (const std::string& k : a.kernel_names) text += "  kernel " + k + "\n";
+  for (const std::string& h : a.host_reasons) text += "  host op " + h + "\n";
+  return text;
+}
+
+ProgramPtr lower(jit::Recorded recorded, const jit::Settings& settings) {
+  const bool draw = settings.flag("trace.graph_diagram"), ours = settings.backend == "inductor" && !settings.function;
+  std::optional<jit::TraceFolder> trace;
+  if (draw || settings.flag("trace.enabled")) trace.emplace();
+  jit::Lowering lowering{ours ? "inductor" : "eager", settings.function, trace ? &*trace : nullptr, draw};
+  auto p = std::make_shared<const Program>(std::move(recorded), lowering);
+  for (const std::string& k : p->account().kernel_names) jit::log("fusion", k);
+  for (const std::string& h : p->account().host_reasons) jit::log("perf_hints", "runs in LibTorch: " + h);
+  if (trace) trace->write("account.txt", in_words(*p));
+  return p;
+}
+
+}  // namespace
+
 struct CompiledFunction::Variant {
   explicit Variant(jit::Guards g) : guards(std::move(g)) {}
   jit::Guards guards;
@@ -256,15 +295,9 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   if (jit::logs("graph")) jit::log("graph", ir::print(recorded.graph));
   if (jit::logs("guards"))
     for (const std::string& line : v->guards.in_words()) jit::log("guards", name_ + ": " + line);
-  v->program =
-      std::async(std::launch::async, [recorded = std::move(recorded), &settings = settings_]() mutable -> ProgramPtr {
-        const bool ours = settings.backend == "inductor" && !settings.function;
-        auto p = std::make_shared<const Program>(std::move(recorded),
-                                                 jit::Lowering{ours ? "inductor" : "eager", settings.function});
-        for (const std::string& k : p->account().kernel_names) jit::log("fusion", k);
-        for (const std::string& h : p->account().host_reasons) jit::log("perf_hints", "runs in LibTorch: " + h);
-        return p;
-      }).share();
+  v->program = std::async(std::launch::async, [recorded = std::move(recorded), &settings = settings_]() mutable {
+                 return lower(std::move(recorded), settings);
+               }).share();
   add();
 }
 
@@ -288,9 +321,6 @@ void CompiledFunction::wait() const {
 
 std::string CompiledFunction::explain() const {
   const std::shared_lock lock(mutex_);
-  const auto count = [](size_t n, const std::string& what) {
-    return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-  };
   std::string text = name_ + ": " + count(variants_.size(), "variant") + ", " + count(recompiles_.size(), "recompile") +
                      ", " + count(static_cast<size_t>(eager_calls_), "eager call") + "\n";
   for (size_t i = 0; i < variants_.size(); ++i) {
@@ -307,20 +337,7 @@ std::string CompiledFunction::explain() const {
       text += "  is being compiled\n";
       continue;
     }
-    const ProgramPtr p = v.program.get();
-    const jit::Account& a = p->account();
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%.2f", a.seconds);
-    text += "  " + count(static_cast<size_t>(a.ops), "op") + ", " + count(static_cast<size_t>(a.kernels), "kernel") +
-            ", " + count(static_cast<size_t>(a.host_ops), "host op") + "; lowered in " + seconds + " s\n";
-    if (p->differentiable())
-      text += "  forward and backward; " + count(static_cast<size_t>(a.saved), "value") + " saved (" +
-              std::to_string(static_cast<int64_t>(a.saved_bytes)) + " bytes), " + std::to_string(a.recomputed) +
-              " computed again\n";
-    for (const std::string& miss : a.misses)
-      text += "  disk cache: " + (miss.empty() ? std::string("hit") : "miss, " + miss) + "\n";
-    for (const std::string& k : a.kernel_names) text += "  kernel " + k + "\n";
-    for (const std::string& h : a.host_reasons) text += "  host op " + h + "\n";
+    text += in_words(*v.program.get());
   }
   for (const std::string& c : cuts_) text += "cut: " + c + "\n";
   return text;

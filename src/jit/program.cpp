@@ -12,8 +12,10 @@
 #include "artifact/toolchain.h"
 #include "emit/lower.h"
 #include "host_torch/tensor_types.h"
+#include "ir/print.h"
 #include "jit/backward_node.h"
 #include "jit/disk_cache.h"
+#include "jit/log.h"
 #include "jit/partition.h"
 #include "passes/passes.h"
 #include "precast/error.h"
@@ -57,8 +59,8 @@ std::vector<std::byte> compiled(const Signature& s, const std::string& code, con
   return std::move(found.bytes);
 }
 
-detail::RunnablePtr build(const Signature& signature, const ir::Graph& graph, const Lowering& lowering,
-                          Account& account) {
+detail::RunnablePtr build(const char* name, const Signature& signature, const ir::Graph& graph,
+                          const Lowering& lowering, Account& account) {
   artifact::PairBytes pair;
   GraphFunction run;
   const artifact::ComposeOptions compose{"precast_model", {"native"}};
@@ -81,6 +83,12 @@ detail::RunnablePtr build(const Signature& signature, const ir::Graph& graph, co
     pair.code = artifact::compose(signature, graph, &emitted, compose);
     pair.cache = compiled(signature, pair.code, compose.isa, account);
   }
+  if (lowering.trace) {
+    lowering.trace->write(std::string(name) + ".txt", ir::print(graph));
+    lowering.trace->write(std::string(name) + ".cpp", pair.code);
+    if (lowering.draw) lowering.trace->draw(name, graph);
+  }
+  log("code", pair.code);
   return detail::load_from_memory({std::move(pair.code), std::move(pair.cache)}, std::move(run));
 }
 
@@ -102,6 +110,7 @@ bool is_whole(const Signature& s, const ir::Graph& g, size_t i) {
 
 Program::Program(Recorded recorded, const Lowering& lowering) : recorded_(std::move(recorded)) {
   const auto start = std::chrono::steady_clock::now();
+  if (lowering.trace) lowering.trace->write("recorded.txt", ir::print(recorded_.graph));
   Signature& s = recorded_.signature;
   s.backend = lowering.backend;
   std::vector<detail::Kind> kinds;
@@ -112,7 +121,7 @@ Program::Program(Recorded recorded, const Lowering& lowering) : recorded_(std::m
   } else {
     ir::Graph core = recorded_.graph;
     if (lowering.backend != "eager") passes::to_core(core);
-    forward_ = build(s, core, lowering, account_);
+    forward_ = build("forward", s, core, lowering, account_);
   }
   account_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -179,7 +188,7 @@ void Program::lower_both(const Lowering& lowering) {
     r.kind = Result::Kind::output;
     r.index = static_cast<int>(joint.results.size()) + i;
   }
-  forward_ = build(forward, halves.forward, lowering, account_);
+  forward_ = build("forward", forward, halves.forward, lowering, account_);
 
   Signature backward;
   backward.backend = s.backend, backward.tracer = s.tracer, backward.torch_version = s.torch_version;
@@ -199,7 +208,7 @@ void Program::lower_both(const Lowering& lowering) {
     r.kind = Result::Kind::output;
     r.index = static_cast<int>(i);
   }
-  backward_ = build(backward, back, lowering, account_);
+  backward_ = build("backward", backward, back, lowering, account_);
 }
 
 std::shared_ptr<const detail::Binding> Program::bind(std::span<const detail::ModuleRef> modules) const {

@@ -10,6 +10,7 @@
 
 #include "api/structure_nodes.h"
 #include "jit/recording.h"
+#include "jit/trace_folder.h"
 #include "precast/compile.h"
 
 namespace precast::jit {
@@ -17,6 +18,8 @@ namespace precast::jit {
 struct Lowering {
   std::string backend = "inductor";  // or "eager": graphs are run op by op, or by what `function` makes of them
   BackendFunction function{};
+  const TraceFolder* trace = nullptr;  // where what is made is written, too
+  bool draw = false;
 };
 
 /// What lowering made of a recording, for people.

@@ -2,6 +2,7 @@
 //
 //   precast_fuzz --programs 500            that many programs, then a grid of what they covered
 //   precast_fuzz --programs 500 --grid     then a program for each op and dtype that is still missing
+//   precast_fuzz --jit 100                 that many through compile() instead, in this process
 //   precast_fuzz --forever                 until stopped (Ctrl-C)
 //   precast_fuzz --replay 1234:1101:01:b   one program, with its text and what differs
 //
@@ -24,6 +25,7 @@
 #include "batch.h"
 #include "coverage.h"
 #include "generate.h"
+#include "jit.h"
 #include "reduce.h"
 #include "targets.h"
 
@@ -46,6 +48,7 @@ struct Options {
   int batch = 50;
   uint64_t seed = 1;
   bool grid = false;
+  int jit = 0;
   std::string replay, dir;
   std::string worker, report;  // of a worker
   Setup setup;
@@ -300,6 +303,8 @@ Options parse(int argc, char** argv) {
       o.programs = -1;
     else if (flag == "--grid")
       o.grid = true;
+    else if (flag == "--jit")
+      o.jit = std::stoi(value());
     else if (flag == "--batch")
       o.batch = std::stoi(value());
     else if (flag == "--seed")
@@ -319,7 +324,7 @@ Options parse(int argc, char** argv) {
     else if (flag.starts_with("-"))
       throw std::invalid_argument(
           "unknown option " + flag +
-          "; there are --programs N, --grid, --forever, --batch N, --seed N, --replay PROGRAM, --dir DIR");
+          "; there are --programs N, --grid, --jit N, --forever, --batch N, --seed N, --replay PROGRAM, --dir DIR");
     else
       o.names.push_back(flag);
   }
@@ -333,6 +338,11 @@ int main(int argc, char** argv) {
   try {
     const Options o = parse(argc, argv);
     if (!o.worker.empty()) return work(o);
+    if (o.jit > 0) {
+      Quiet quiet;
+      const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+      return run_jit(o.seed, o.jit) ? 1 : 0;
+    }
     std::signal(SIGINT, [](int) { stopped = 1; });
     return o.replay.empty() ? Driver(o).run() : replay(o);
   } catch (const std::invalid_argument& e) {

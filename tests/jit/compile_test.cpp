@@ -2,6 +2,11 @@
 #include <doctest/doctest.h>
 #include <precast/compile.h>
 
+#include <cstdlib>
+#include <thread>
+
+#include "util/files.h"
+#include "util/temp_folder.h"
 #include "util/warn.h"
 
 using namespace precast;
@@ -337,6 +342,23 @@ TEST_CASE("compile: async calls never wait; verify_every finds what guards canno
   CHECK(torch::equal(g(x), x * 2));
   REQUIRE(!warnings.seen.empty());
   contains(warnings.seen[0], "verify_every");
+}
+
+TEST_CASE("compile: a trace folder shows what a variant became") {
+  const TempFolder folder;
+  ::setenv("PRECAST_TRACE_DIR", folder.path().c_str(), 1);
+  const auto f = compile([](at::Tensor x) { return x.sin().sum(); }, {.options = {{"trace.graph_diagram", true}}});
+  const at::Tensor x = torch::randn({5}, torch::requires_grad());
+  Warnings warnings;  // Graphviz may be missing
+  f(x), f(x);
+  ::unsetenv("PRECAST_TRACE_DIR");
+  const auto file = [&](const char* name) { return read_text_file(folder.path() / "0" / name, "trace"); };
+  contains(file("recorded.txt"), "aten::sin");
+  contains(file("forward.txt"), "aten::sin");
+  contains(file("backward.txt"), "aten::cos");
+  contains(file("backward.cpp"), "precast_model");
+  contains(file("forward.dot"), "label=\"aten::sin\"");
+  contains(file("account.txt"), "forward and backward");
 }
 
 TEST_CASE("compile: threads share one compilation") {
