@@ -116,20 +116,22 @@ void bench_jit(const std::vector<std::string>& wanted) {
     return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
   };
   if (want("jit-digits-train"))
-    bench_row(Row<demo::DigitsNet>{
-        "jit-digits-train", seeded<demo::DigitsNet>(true), {torch::randn({64, 1, 8, 8})}, true});
+    bench_row(
+        Row<demo::DigitsNet>{"jit-digits-train", seeded<demo::DigitsNet>(true), {torch::randn({64, 1, 8, 8})}, true});
   if (want("jit-gpt"))
-    bench_row(Row<demo::Gpt>{"jit-gpt", seeded<demo::Gpt>(false), {torch::randint(demo::kGptWords, {8, demo::kGptTokens})}, false});
+    bench_row(Row<demo::Gpt>{
+        "jit-gpt", seeded<demo::Gpt>(false), {torch::randint(demo::kGptWords, {8, demo::kGptTokens})}, false});
   if (want("jit-gpt-train"))
-    bench_row(Row<demo::Gpt>{"jit-gpt-train", seeded<demo::Gpt>(true), {torch::randint(demo::kGptWords, {8, demo::kGptTokens})}, true});
+    bench_row(Row<demo::Gpt>{
+        "jit-gpt-train", seeded<demo::Gpt>(true), {torch::randint(demo::kGptWords, {8, demo::kGptTokens})}, true});
   if (want("jit-resnet18"))
-    bench_row(Row<demo::ResNet18>{"jit-resnet18", seeded<demo::ResNet18>(false), {torch::randn({1, 3, 224, 224})}, false});
+    bench_row(
+        Row<demo::ResNet18>{"jit-resnet18", seeded<demo::ResNet18>(false), {torch::randn({1, 3, 224, 224})}, false});
   if (want("jit-lstm"))
-    bench_row(Row<demo::Lstm>{
-        "jit-lstm",
-        seeded<demo::Lstm>(false),
-        {torch::randn({demo::kLstmSteps, demo::kLstmBatch, demo::kLstmWidth})},
-        false});
+    bench_row(Row<demo::Lstm>{"jit-lstm",
+                              seeded<demo::Lstm>(false),
+                              {torch::randn({demo::kLstmSteps, demo::kLstmBatch, demo::kLstmWidth})},
+                              false});
   std::printf(
       "steady: eager time / compiled time. calls: time to the N-th call / eager's, so below 1 is ahead of eager.\n"
       "async: the slowest single call / eager's median.\n");

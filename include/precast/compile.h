@@ -174,6 +174,16 @@ inline constexpr bool is_forward = false;
 template <class M>
 inline constexpr bool is_forward<Forward<M>> = true;
 
+/// As pass(), for a function that may be called once more: a temporary is given as a copy where it can be copied.
+template <class A>
+decltype(auto) pass_again(std::remove_reference_t<A>& a) {
+  using T = std::remove_cvref_t<A>;
+  if constexpr (is_module<A> || std::is_lvalue_reference_v<A> || !std::is_copy_constructible_v<T>)
+    return pass<A>(a);
+  else
+    return T(a);
+}
+
 template <class Fn>
 CallableIdentity identify(const Fn& fn) {
   CallableIdentity id{nullptr, nullptr, typeid(Fn).name()};
@@ -201,7 +211,7 @@ class Compiled {
     using R = std::invoke_result_t<const Fn&, A...>;
     static_assert(!std::is_reference_v<R>, "precast::compile: the function returns a reference; return a value");
     detail::Result<R> result;
-    const auto invoke = [&]() -> decltype(auto) { return std::invoke(fn_, detail::pass<A>(a)...); };
+    const auto invoke = [&]() -> decltype(auto) { return std::invoke(fn_, detail::pass_again<A>(a)...); };
     auto state = std::tie(result, invoke, fn_, a...);
     using State = decltype(state);
     detail::EagerCall eager{

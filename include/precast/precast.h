@@ -153,8 +153,8 @@ auto capture(Fn&& fn, PairPaths paths, LowerOptions options, Block&& block) {
   }
 }
 
-/// The functional form: runs fn on the example arguments and returns the pair. Their gradients are left as they were, by
-/// identity; other effects of fn land on them.
+/// The functional form: runs fn on the example arguments and returns the pair. Their gradients are left as they were,
+/// by identity; other effects of fn land on them.
 template <class Fn, class... A>
 Pair precompile(LowerOptions options, Fn&& fn, A&&... example) {
   detail::CaptureCore core = detail::CaptureCore::functional(std::move(options));

@@ -93,10 +93,10 @@ precast_leaf describe_leaf(const Leaf& leaf) {
 
 class LoadedRunnable final : public Runnable {
  public:
-  explicit LoadedRunnable(runtime::ArtifactPtr artifact, GraphFunction graph_function = {})
+  explicit LoadedRunnable(runtime::ArtifactPtr artifact, LoadOptions options = {})
       : artifact_(std::move(artifact)),
         signature_(artifact_->signature()),
-        host_(*artifact_, std::move(graph_function)),
+        host_(*artifact_, {std::move(options.graph_function), options.step_memory}),
         exclusive_gradients_(host_torch::exclusive_gradients(signature_)),
         arguments_(argument_tree(signature_), argument_kinds(signature_)),
         results_(artifact::parse_tree(signature_.out_spec), result_kinds(signature_)) {
@@ -399,8 +399,8 @@ RunnablePtr load(const PairPaths& paths) {
 void save_weights(const ModuleRef& module, const std::filesystem::path& path) {
   host_torch::save_weights(module, path);
 }
-RunnablePtr load_from_memory(const Pair& pair, GraphFunction graph_function) {
-  return std::make_shared<LoadedRunnable>(runtime::load_from_memory(pair.code, pair.cache), std::move(graph_function));
+RunnablePtr load_from_memory(const Pair& pair, LoadOptions options) {
+  return std::make_shared<LoadedRunnable>(runtime::load_from_memory(pair.code, pair.cache), std::move(options));
 }
 
 }  // namespace precast::detail

@@ -26,9 +26,9 @@ bool is_whole(const artifact::GraphInput& input, const ir::Type& type, const at:
 
 }  // namespace
 
-TorchHost::TorchHost(const runtime::Artifact& artifact, GraphFunction graph_function)
+TorchHost::TorchHost(const runtime::Artifact& artifact, HostOptions options)
     : artifact_(artifact),
-      graph_function_(std::move(graph_function)),
+      options_(std::move(options)),
       memory_(recycled_bytes(artifact.metadata())),
       executors_(artifact.metadata().host_ops.size() + 1) {}
 
@@ -86,7 +86,7 @@ at::Tensor result_tensor(const precast_tensor& t) {
 
 int CallHost::allocate(void* self, precast_tensor* t) {
   auto& host = *static_cast<CallHost*>(self);
-  return host.guarded([&] { host.give(host.torch_.memory().allocate(*t), *t); });
+  return host.guarded([&] { host.give(host.torch_.allocate(*t), *t); });
 }
 
 int CallHost::host_op(void* self, precast_i32 index, const precast_i64* symbols, void* const* in, void** out) {

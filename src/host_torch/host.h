@@ -13,29 +13,36 @@
 
 #include "host_torch/output_memory.h"
 #include "host_torch/sized_executors.h"
+#include "host_torch/step_memory.h"
 #include "precast/artifact_abi.h"
 #include "runtime/artifact.h"
 
 namespace precast::host_torch {
 
-class TorchHost {
- public:
+struct HostOptions {
   /// Runs a whole graph: its inputs to its outputs.
   using GraphFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
+  GraphFunction graph_function{};  // runs the graph of an artifact without kernels, if there is one
+  bool step_memory = false;        // results live until the next step begins (step_memory.h)
+};
 
-  /// `graph_function`, if there is one, runs the graph of an artifact without kernels.
-  explicit TorchHost(const runtime::Artifact&, GraphFunction graph_function = {});
+class TorchHost {
+ public:
+  explicit TorchHost(const runtime::Artifact&, HostOptions = {});
 
   const runtime::Artifact& artifact() const { return artifact_; }
-  const OutputMemory& memory() const { return memory_; }
-  const GraphFunction& graph_function() const { return graph_function_; }
+  at::Tensor allocate(const precast_tensor& t) const {
+    return options_.step_memory ? step_memory_.allocate(t) : memory_.allocate(t);
+  }
+  const HostOptions::GraphFunction& graph_function() const { return options_.graph_function; }
   /// Executor of host op `index`, or of the whole graph (-1), for these values of the symbols; made at first use.
   std::shared_ptr<const GraphExecutor> executor(int index, const precast_i64* symbols) const;
 
  private:
   const runtime::Artifact& artifact_;
-  GraphFunction graph_function_;
+  const HostOptions options_;
   OutputMemory memory_;
+  StepMemory step_memory_;
   mutable std::vector<SizedExecutors> executors_;  // the whole graph, then the host ops
 };
 

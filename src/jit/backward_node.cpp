@@ -17,6 +17,8 @@ BackwardNode::BackwardNode(const Program& program, std::span<const at::Tensor* c
   const auto save = [&](int source) { return SavedVariable(*sources[static_cast<size_t>(source)], false); };
   for (const int source : program.saved_sources_) sources_.push_back(save(source));
   for (const at::Tensor& t : saved) saved_.emplace_back(t, false);
+  for (const auto& [source, dim] : program.size_sources_)
+    sizes_.push_back(at::empty({sources[static_cast<size_t>(source)]->size(dim), 0}));
   if (again_)
     for (const int source : program.gradient_sources_) primals_.push_back(save(source));
 }
@@ -35,8 +37,14 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
   for (const SavedVariable& v : saved_) inputs.push_back(v.unpack());
   for (size_t i = 0; i < p.tangent_types_.size(); ++i) {
     const at::Tensor t = tangents[i].defined() ? tangents[i] : input_metadata(i).zeros_like();
-    inputs.push_back(host_torch::conform(t, p.tangent_types_[i], "a gradient of a compiled result"));
+    ir::Type type = p.tangent_types_[i];
+    if (type.is_symbolic()) {  // then it is contiguous
+      type.sizes = ir::sizes(t.sizes().vec());
+      type.strides = ir::contiguous_strides(type.sizes);
+    }
+    inputs.push_back(host_torch::conform(t, type, "a gradient of a compiled result"));
   }
+  inputs.insert(inputs.end(), sizes_.begin(), sizes_.end());
   detail::Arguments a;
   a.positional = 1;
   a.spec = p.backward_spec_.c_str();

@@ -25,6 +25,7 @@ class BackwardNode : public torch::autograd::Node {
   std::shared_ptr<const Program> program_;
   std::vector<torch::autograd::SavedVariable> sources_, saved_;  // what backward reads of the arguments, and the rest
   std::vector<torch::autograd::SavedVariable> primals_;          // for gradients of gradients
+  std::vector<at::Tensor> sizes_;                                // empty ones that show the open sizes
   Again again_;
 };
 

@@ -20,9 +20,7 @@ using ProgramPtr = std::shared_ptr<const Program>;
 
 namespace {
 
-std::string count(size_t n, const std::string& what) {
-  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
-}
+std::string count(size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
 
 /// What a variant became, a line each.
 std::string in_words(const Program& p) {
@@ -47,7 +45,8 @@ ProgramPtr lower(jit::Recorded recorded, const jit::Settings& settings) {
   const bool draw = settings.flag("trace.graph_diagram"), ours = settings.backend == "inductor" && !settings.function;
   std::optional<jit::TraceFolder> trace;
   if (draw || settings.flag("trace.enabled")) trace.emplace();
-  jit::Lowering lowering{ours ? "inductor" : "eager", settings.function, trace ? &*trace : nullptr, draw};
+  jit::Lowering lowering{ours ? "inductor" : "eager", settings.function, trace ? &*trace : nullptr, draw,
+                         settings.flag("reuse_outputs")};
   auto p = std::make_shared<const Program>(std::move(recorded), lowering);
   for (const std::string& k : p->account().kernel_names) jit::log("fusion", k);
   for (const std::string& h : p->account().host_reasons) jit::log("perf_hints", "runs in LibTorch: " + h);
@@ -62,7 +61,9 @@ struct CompiledFunction::Variant {
   jit::Guards guards;
   std::vector<char> requires_grad;  // of parameters and buffers
   std::vector<std::string> modes;
-  std::string eager;  // why calls with these guards run eagerly; empty: they are compiled
+  jit::OpenDims open;
+  std::string made_because;  // of what guard
+  std::string eager;         // why calls with these guards run eagerly; empty: they are compiled
   std::shared_future<ProgramPtr> program;
   std::vector<std::string> conditions;
   std::vector<std::pair<jit::ModelPtr, std::shared_ptr<const Binding>>> bound;  // models that fit
@@ -151,10 +152,15 @@ bool CompiledFunction::run(Variant& v, const Seen& s, const EagerCall& eager, Co
     p = v.program.get();
   } catch (const std::exception& e) {
     const std::string why = std::string("lowering failed: ") + e.what();
-    if (settings_.fullgraph) throw CompileError(name_ + ": " + why);
-    if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
+    if (settings_.fullgraph && v.open.empty()) throw CompileError(name_ + ": " + why);
+    if (v.open.empty() && !warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
     const std::unique_lock lock(mutex_);
-    if (!v.runs_eagerly) v.give_up(why);
+    if (!v.open.empty()) {  // with sizes as they are it may go
+      specialized_ = why;
+      std::erase_if(variants_, [&](const VariantPtr& other) { return other.get() == &v; });
+    } else if (!v.runs_eagerly) {
+      v.give_up(why);
+    }
     return false;
   }
   if (settings_.verify_every && (v.hits + 1) % settings_.verify_every == 0 && verify(v, s, eager, *p)) return true;
@@ -268,18 +274,35 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     return run_eagerly(eager);
   }
 
-  auto v = std::make_shared<Variant>(jit::Guards(s.arguments, s.closure, s.ambient));
+  jit::OpenDims open = dims_to_open(s);
+  auto v = std::make_shared<Variant>(jit::Guards(s.arguments, s.closure, s.ambient, open));
+  v->open = open;
   for (size_t i = 0; i < s.bound; ++i) v->requires_grad.push_back(s.tensors[i]->requires_grad());
   if (s.model) v->modes = s.model->modes();
   const auto add = [&] {
     const std::unique_lock lock(mutex_);
-    if (!variants_.empty()) recompiles_.push_back(why);
+    if (!variants_.empty()) v->made_because = why;
     variants_.push_back(v);
+  };
+  const auto as_sized = [&](const jit::OpenDims& dims) {
+    return jit::record(s.arguments, [&](const ResultSink& sink) { eager.run(eager.self, &sink); },
+                       {.verify = true, .fullgraph = settings_.fullgraph, .open = dims});
   };
   jit::Recorded recorded;
   try {
-    recorded = jit::record(s.arguments, [&](const ResultSink& sink) { eager.run(eager.self, &sink); },
-                           {.verify = true, .fullgraph = settings_.fullgraph});
+    try {
+      recorded = as_sized(open);
+    } catch (const PrecompileError& e) {
+      if (open.empty()) throw;
+      jit::log("dynamic", name_ + ": sizes stay as they are: " + e.what());
+      {
+        const std::unique_lock lock(mutex_);
+        specialized_ = e.what();
+      }
+      v->guards = jit::Guards(s.arguments, s.closure, s.ambient);
+      v->open.clear();
+      recorded = as_sized({});
+    }
   } catch (const PrecompileError& e) {
     if (settings_.fullgraph) throw CompileError(name_ + " cannot be compiled as one graph: " + e.what());
     if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + e.what());
@@ -291,6 +314,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     add();
     return run_eagerly(eager);
   }
+  if (recorded.discarded) eager.run(eager.self, nullptr);
   v->conditions = recorded.signature.conditions;
   if (jit::logs("graph")) jit::log("graph", ir::print(recorded.graph));
   if (jit::logs("guards"))
@@ -301,10 +325,30 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   add();
 }
 
+/// By custom those that differ from what an earlier variant took; all of them, or none, if the caller says so.
+jit::OpenDims CompiledFunction::dims_to_open(const Seen& s) const {
+  const std::shared_lock lock(mutex_);
+  if (!settings_.dynamic.value_or(true) || !specialized_.empty()) return {};
+  jit::OpenDims open;
+  if (settings_.dynamic) {
+    for (size_t i = 0; i < s.arguments.leaves.size(); ++i) {
+      if (s.arguments.leaves[i].kind != Kind::tensor) continue;
+      const at::Tensor& t = *s.arguments.leaves[i].tensor;
+      for (int64_t d = 0; t.layout() == at::kStrided && t.is_contiguous() && d < t.dim(); ++d)
+        if (t.size(d) >= 2) open[i].insert(d);
+    }
+    return open;
+  }
+  for (const VariantPtr& v : variants_)
+    if (const auto dims = v->runs_eagerly ? std::nullopt : v->guards.to_open(s.arguments, s.closure, s.ambient))
+      for (const auto& [leaf, more] : *dims) open[leaf].insert(more.begin(), more.end());
+  return open;
+}
+
 void CompiledFunction::reset() {
   const std::unique_lock recording(recording_);
   const std::unique_lock lock(mutex_);
-  variants_.clear(), recompiles_.clear(), cuts_.clear();
+  variants_.clear(), cuts_.clear(), specialized_.clear();
   models_.clear();
   warned_ = false;
 }
@@ -321,12 +365,13 @@ void CompiledFunction::wait() const {
 
 std::string CompiledFunction::explain() const {
   const std::shared_lock lock(mutex_);
-  std::string text = name_ + ": " + count(variants_.size(), "variant") + ", " + count(recompiles_.size(), "recompile") +
-                     ", " + count(static_cast<size_t>(eager_calls_), "eager call") + "\n";
+  std::string text = name_ + ": " + count(variants_.size(), "variant") + ", " +
+                     count(variants_.empty() ? 0 : variants_.size() - 1, "recompile") + ", " +
+                     count(static_cast<size_t>(eager_calls_), "eager call") + "\n";
   for (size_t i = 0; i < variants_.size(); ++i) {
     const Variant& v = *variants_[i];
     text += "variant " + std::to_string(i) + ", " + count(static_cast<size_t>(v.hits), "call") + "\n";
-    if (i > 0) text += "  made because: " + recompiles_[i - 1] + "\n";
+    if (!v.made_because.empty()) text += "  made because: " + v.made_because + "\n";
     for (const std::string& line : v.guards.in_words()) text += "  guard: " + line + "\n";
     for (const std::string& c : v.conditions) text += "  condition: " + c + "\n";
     if (!v.eager.empty()) {
@@ -340,6 +385,7 @@ std::string CompiledFunction::explain() const {
     text += in_words(*v.program.get());
   }
   for (const std::string& c : cuts_) text += "cut: " + c + "\n";
+  if (!specialized_.empty()) text += "sizes are not dynamic: " + specialized_ + "\n";
   return text;
 }
 

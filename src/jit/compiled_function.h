@@ -46,6 +46,7 @@ class CompiledFunction {
   bool verify(Variant&, const Seen&, const EagerCall&, const jit::Program&);
   void record(const Seen&, const EagerCall&, const std::string& refusal);
   void run_eagerly(const EagerCall&);
+  jit::OpenDims dims_to_open(const Seen&) const;
 
   const std::string name_;
   const jit::Settings settings_;
@@ -53,7 +54,8 @@ class CompiledFunction {
   mutable std::shared_mutex mutex_;  // of the list
   std::mutex recording_;             // one at a time
   std::vector<VariantPtr> variants_;
-  std::vector<std::string> recompiles_, cuts_;  // in words
+  std::vector<std::string> cuts_;  // in words
+  std::string specialized_;        // why sizes cannot be dynamic, once that is known
   std::atomic<int64_t> eager_calls_ = 0;
   std::atomic<bool> warned_ = false;
 };

@@ -41,12 +41,12 @@ Ambient Ambient::now() {
 Guards::Tensor Guards::tensor_of(const Arguments& a, size_t leaf) {
   const at::Tensor& t = *a.leaves[leaf].tensor;
   Tensor g{t.scalar_type(), t.device(), is_plain(t), t.requires_grad(), t.is_conj(),
-           t.is_neg(),      {},         {},          same_as(a, leaf)};
+           t.is_neg(),      {},         {},          same_as(a, leaf),  {}};
   if (g.plain) g.sizes = t.sizes().vec(), g.strides = t.strides().vec();
   return g;
 }
 
-Guards::Guards(const Arguments& a, std::span<const std::byte> closure, const Ambient& ambient)
+Guards::Guards(const Arguments& a, std::span<const std::byte> closure, const Ambient& ambient, OpenDims open)
     : positional_(a.positional),
       module_positions_(a.module_positions.begin(), a.module_positions.end()),
       spec_(a.spec),
@@ -56,14 +56,14 @@ Guards::Guards(const Arguments& a, std::span<const std::byte> closure, const Amb
     const detail::Leaf& from = a.leaves[i];
     Leaf& leaf = leaves_.emplace_back();
     leaf.kind = from.kind;
-    if (from.kind == Kind::tensor) leaf.tensor = tensor_of(a, i);
+    if (from.kind == Kind::tensor) leaf.tensor = tensor_of(a, i), leaf.tensor->open = open[i];
     if (from.kind == Kind::real) leaf.real = from.real;
     if (from.kind == Kind::boolean || from.kind == Kind::integer) leaf.integer = from.integer;
     if (from.kind == Kind::string) leaf.text.assign(from.text, static_cast<size_t>(from.length));
   }
 }
 
-bool Guards::holds(const Leaf& leaf, const Arguments& a, size_t i) {
+bool Guards::holds(const Leaf& leaf, const Arguments& a, size_t i, bool sizes) {
   const detail::Leaf& now = a.leaves[i];
   if (now.kind != leaf.kind) return false;
   switch (leaf.kind) {
@@ -84,17 +84,46 @@ bool Guards::holds(const Leaf& leaf, const Arguments& a, size_t i) {
   if (t.scalar_type() != g.dtype || t.device() != g.device || is_plain(t) != g.plain ||
       t.requires_grad() != g.requires_grad || t.is_conj() != g.conj || t.is_neg() != g.neg)
     return false;
-  return !g.plain || (t.sizes() == g.sizes && t.strides() == g.strides && same_as(a, i) == g.same_as);
+  if (!g.plain) return true;
+  if (same_as(a, i) != g.same_as) return false;
+  if (!sizes) return t.dim() == static_cast<int64_t>(g.sizes.size());
+  if (g.open.empty()) return t.sizes() == g.sizes && t.strides() == g.strides;
+  if (t.dim() != static_cast<int64_t>(g.sizes.size()) || !t.is_contiguous()) return false;
+  for (int64_t d = 0; d < t.dim(); ++d)
+    if (g.open.contains(d) ? t.size(d) < 2 : t.size(d) != g.sizes[static_cast<size_t>(d)]) return false;
+  return true;
+}
+
+bool Guards::hold_outside(const Arguments& a, std::span<const std::byte> closure, const Ambient& ambient) const {
+  return a.positional == positional_ && a.leaves.size() == leaves_.size() && ambient == ambient_ &&
+         std::ranges::equal(a.module_positions, module_positions_) && spec_ == a.spec &&
+         std::ranges::equal(closure, closure_);
 }
 
 bool Guards::hold(const Arguments& a, std::span<const std::byte> closure, const Ambient& ambient) const {
-  if (a.positional != positional_ || a.leaves.size() != leaves_.size() || !(ambient == ambient_) ||
-      !std::ranges::equal(a.module_positions, module_positions_) || spec_ != a.spec ||
-      !std::ranges::equal(closure, closure_))
-    return false;
+  if (!hold_outside(a, closure, ambient)) return false;
   for (size_t i = 0; i < leaves_.size(); ++i)
     if (!holds(leaves_[i], a, i)) return false;
   return true;
+}
+
+std::optional<OpenDims> Guards::to_open(const Arguments& a, std::span<const std::byte> closure,
+                                        const Ambient& ambient) const {
+  if (!hold_outside(a, closure, ambient)) return std::nullopt;
+  OpenDims open;
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (!holds(leaves_[i], a, i, false)) return std::nullopt;
+    if (leaves_[i].kind != Kind::tensor || !leaves_[i].tensor->plain) continue;
+    const at::Tensor& t = *a.leaves[i].tensor;
+    const Tensor& g = *leaves_[i].tensor;
+    const auto may = [](int64_t size) { return size >= 2; };
+    for (int64_t d = 0; d < t.dim(); ++d) {
+      const int64_t then = g.sizes[static_cast<size_t>(d)];
+      if (g.open.contains(d) || (then != t.size(d) && may(then) && may(t.size(d)) && t.is_contiguous()))
+        open[i].insert(d);
+    }
+  }
+  return open;
 }
 
 std::string Guards::in_words(const Leaf& leaf) {
@@ -116,7 +145,11 @@ std::string Guards::in_words(const Leaf& leaf) {
   if (!t.plain) return "a tensor that is not strided";
   ir::Type type;
   type.dtype = static_cast<ir::Dtype>(t.dtype);
-  type.sizes = ir::sizes(t.sizes), type.strides = ir::sizes(t.strides);
+  type.sizes = ir::sizes(t.sizes);
+  if (t.open.empty()) type.strides = ir::sizes(t.strides);
+  for (const int64_t d : t.open)
+    type.sizes[static_cast<size_t>(d)] = ir::Size::symbol({.id = static_cast<int>(d), .min = 2});
+  if (!t.open.empty()) type.strides = ir::contiguous_strides(type.sizes);
   type.conj = t.conj, type.neg = t.neg;
   return ir::to_string(type) + (t.requires_grad ? " that requires grad" : "") +
          (t.same_as >= 0 ? ", the same tensor as leaf " + std::to_string(t.same_as) : "");

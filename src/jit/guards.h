@@ -4,7 +4,9 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstddef>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,10 +23,18 @@ struct Ambient {
   static Ambient now();
 };
 
+/// Dims whose size a variant leaves open, by leaf.
+using OpenDims = std::map<size_t, std::set<int64_t>>;
+
 class Guards {
  public:
   /// `closure`: the bytes of the callable, where it has any that can be looked at.
-  Guards(const detail::Arguments&, std::span<const std::byte> closure, const Ambient&);
+  Guards(const detail::Arguments&, std::span<const std::byte> closure, const Ambient&, OpenDims open = {});
+
+  /// The dims that must be open for a variant that serves this call, and calls like those of these guards. Nothing
+  /// where something else than sizes differs; sizes of 0 and 1, and of tensors that are not contiguous, stay as they
+  /// are.
+  std::optional<OpenDims> to_open(const detail::Arguments&, std::span<const std::byte> closure, const Ambient&) const;
 
   bool hold(const detail::Arguments&, std::span<const std::byte> closure, const Ambient&) const;
   /// "argument 0: expected f32[2,3], found f32[2,4]"; empty where they hold.
@@ -38,7 +48,8 @@ class Guards {
     c10::Device device;
     bool plain, requires_grad, conj, neg;
     std::vector<int64_t> sizes, strides;
-    int same_as;  // an earlier leaf that is this very tensor, or -1
+    int same_as;             // an earlier leaf that is this very tensor, or -1
+    std::set<int64_t> open;  // then it is contiguous, and these sizes are 2 or more
   };
   struct Leaf {
     detail::Kind kind;
@@ -48,7 +59,8 @@ class Guards {
     std::optional<Tensor> tensor;
   };
   static Tensor tensor_of(const detail::Arguments&, size_t leaf);
-  static bool holds(const Leaf&, const detail::Arguments&, size_t leaf);
+  static bool holds(const Leaf&, const detail::Arguments&, size_t leaf, bool sizes = true);
+  bool hold_outside(const detail::Arguments&, std::span<const std::byte> closure, const Ambient&) const;
   static std::string in_words(const Leaf&);
 
   int positional_ = 0;

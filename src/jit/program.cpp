@@ -89,7 +89,8 @@ detail::RunnablePtr build(const char* name, const Signature& signature, const ir
     if (lowering.draw) lowering.trace->draw(name, graph);
   }
   log("code", pair.code);
-  return detail::load_from_memory({std::move(pair.code), std::move(pair.cache)}, std::move(run));
+  return detail::load_from_memory({std::move(pair.code), std::move(pair.cache)},
+                                  {std::move(run), lowering.step_memory});
 }
 
 /// Whether graph input `i` is a source as it is, and no window on a memory that several share.
@@ -189,6 +190,7 @@ void Program::lower_both(const Lowering& lowering) {
     r.index = static_cast<int>(joint.results.size()) + i;
   }
   forward_ = build("forward", forward, halves.forward, lowering, account_);
+  carry_sizes(back);
 
   Signature backward;
   backward.backend = s.backend, backward.tracer = s.tracer, backward.torch_version = s.torch_version;
@@ -209,6 +211,27 @@ void Program::lower_both(const Lowering& lowering) {
     r.index = static_cast<int>(i);
   }
   backward_ = build("backward", backward, back, lowering, account_);
+}
+
+/// Each symbol gets an input of its own, of type f32[u0,0]: what else backward gets need not show it as a whole dim.
+void Program::carry_sizes(ir::Graph& back) {
+  const Signature& s = recorded_.signature;
+  for (const ir::Symbol& symbol : back.symbols) {
+    int source = static_cast<int>(s.params.size() + s.buffers.size());
+    bool found = false;
+    for (const UserLeaf& leaf : s.leaves) {
+      if (leaf.kind != UserLeaf::Kind::tensor) continue;
+      const ir::Dims& sizes = leaf.tensor.type.sizes;
+      const auto at = std::ranges::find(sizes, ir::Size::symbol(symbol));
+      if (!found && at != sizes.end()) {
+        size_sources_.emplace_back(source, at - sizes.begin());
+        found = true;
+      }
+      ++source;
+    }
+    PRECAST_CHECK(found, "the symbol " + ir::name(symbol) + " is the size of no argument");
+    back.inputs.push_back(back.add_value(ir::contiguous(ir::Dtype::f32, {ir::Size::symbol(symbol), 0})));
+  }
 }
 
 std::shared_ptr<const detail::Binding> Program::bind(std::span<const detail::ModuleRef> modules) const {

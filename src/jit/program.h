@@ -20,6 +20,7 @@ struct Lowering {
   BackendFunction function{};
   const TraceFolder* trace = nullptr;  // where what is made is written, too
   bool draw = false;
+  bool step_memory = false;  // results live until the next step begins
 };
 
 /// What lowering made of a recording, for people.
@@ -55,6 +56,7 @@ class Program : public std::enable_shared_from_this<Program> {
  private:
   friend class BackwardNode;
   void lower_both(const Lowering&);
+  void carry_sizes(ir::Graph& backward);
 
   Recorded recorded_;
   Account account_;
@@ -63,6 +65,8 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<int> saved_sources_;     // sources that backward reads
   std::vector<int> gradient_sources_;  // one per result of backward
   std::vector<ir::Type> tangent_types_;
+  /// Where backward gets the sizes that are open: a source and its dim, for each symbol.
+  std::vector<std::pair<int, int64_t>> size_sources_;
   std::string backward_spec_;
   int saved_ = 0;
 };

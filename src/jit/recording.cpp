@@ -1,6 +1,5 @@
 #include "jit/recording.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
@@ -9,6 +8,7 @@
 
 #include "api/call_arguments.h"
 #include "precast/error.h"
+#include "trace/marks.h"
 #include "trace/recorder.h"
 #include "util/errors.h"
 
@@ -23,12 +23,6 @@ bool can_have_gradient(const at::Tensor& t) {
          (at::isFloatingType(t.scalar_type()) || at::isComplexType(t.scalar_type()));
 }
 
-at::Tensor random_state() {
-  auto generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  return generator.get_state();
-}
-
 /// The results that carry gradients, and the sources that they flow to: each object once.
 class Flow {
  public:
@@ -37,7 +31,7 @@ class Flow {
     for (const auto* list : {&sources.params, &sources.buffers, &sources.user})
       for (const trace::Source& s : *list) {
         if (can_have_gradient(s.tensor) && seen_.insert(s.tensor.unsafeGetTensorImpl()).second) {
-          primals.push_back(s.tensor);
+          primals_.push_back(s.handle ? s.handle : &s.tensor);
           primal_sources.push_back(source);
         }
         ++source;
@@ -45,8 +39,12 @@ class Flow {
   }
 
   /// Appends tangents, then gradients, to what the call returned.
-  void add(std::vector<trace::Leaf>& leaves) {
-    std::vector<at::Tensor> outputs, tangents;
+  void add(std::vector<trace::Leaf>& leaves, at::MemoryFormat layout) {
+    std::vector<at::Tensor> outputs, tangents, primals;
+    for (const at::Tensor* t : primals_) {  // where sizes are open, others than before
+      primals.push_back(*t);
+      seen_.insert(t->unsafeGetTensorImpl());
+    }
     for (size_t i = 0; i < leaves.size(); ++i)
       if (leaves[i].is_tensor && can_have_gradient(leaves[i].tensor) &&
           seen_.insert(leaves[i].tensor.unsafeGetTensorImpl()).second) {
@@ -55,7 +53,7 @@ class Flow {
       }
     if (outputs.empty()) return;
     const at::NoGradGuard no_grad;
-    for (const at::Tensor& t : outputs) tangents.push_back(at::ones_like(t));
+    for (const at::Tensor& t : outputs) tangents.push_back(at::ones_like(t, t.options(), layout));
     std::vector<at::Tensor> gradients;
     try {
       gradients = torch::autograd::grad(outputs, primals, tangents, /*retain_graph=*/true, /*create_graph=*/false,
@@ -69,10 +67,10 @@ class Flow {
     for (const at::Tensor& g : gradients) leaves.push_back({g.defined() ? g.clone() : g, {}, true});
   }
 
-  std::vector<at::Tensor> primals;
   std::vector<int> primal_sources, results;
 
  private:
+  std::vector<const at::Tensor*> primals_;
   std::unordered_set<const void*> seen_;
 };
 
@@ -100,12 +98,36 @@ void cut(ir::Graph& g, const std::vector<ir::ValueId>& tangents) {
 
 }  // namespace
 
+namespace {
+
+/// Marks of arguments, for the length of a recording; the caller's own come back.
+class Marking {
+ public:
+  Marking(const detail::Arguments& a, const OpenDims& open) {
+    for (const auto& [leaf, dims] : open) {
+      const at::Tensor& t = *a.leaves[leaf].tensor;
+      before_.emplace_back(t, trace::marks_of(t));
+      for (const int64_t d : dims) mark_unbacked(t, d);
+    }
+  }
+  ~Marking() {
+    for (auto& [tensor, marks] : before_) trace::set_marks(tensor, std::move(marks));
+  }
+  Marking(const Marking&) = delete;
+  Marking& operator=(const Marking&) = delete;
+
+ private:
+  std::vector<std::pair<at::Tensor, trace::Marks>> before_;
+};
+
+}  // namespace
+
 Recorded record(const detail::Arguments& arguments, const std::function<void(const detail::ResultSink&)>& run,
                 const RecordOptions& how) {
+  const Marking marking(arguments, how.open);
   const api::CallArguments call(arguments);
   const torch::jit::GraphOptimizerEnabledGuard no_optimizer(false);  // its passes run operators of their own
   const bool grad_mode = at::GradMode::is_enabled();
-  const at::Tensor state = random_state();
   Recorded recorded;
   Flow flow(call.sources());
   size_t own = 0;  // leaves of the result
@@ -124,7 +146,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
       }
     });
     own = leaves.size();
-    if (grad_mode) flow.add(leaves);
+    if (grad_mode) flow.add(leaves, how.open.empty() ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
     return leaves;
   };
   trace::Options options;
@@ -135,13 +157,15 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
       throw PrecompileError("it reads a tensor's value as a number: " + s.conditions.front());
     if (!flow.results.empty()) check_differentiable(s, flow);
   };
+  // The autograd graph of such results holds open sizes.
+  options.discard = [&] { return recorded.discarded = !how.open.empty() && !flow.results.empty(); };
   trace::Recording recording = trace::record(call.sources(), fn, options);
   call.complete(recording.signature);
+  recorded.random = recording.random;
 
   recorded.graph = std::move(recording.graph);
   Signature& s = recorded.signature = std::move(recording.signature);
   s.out_spec = recorded.out_spec;
-  recorded.random = !random_state().equal(state);
   if (flow.results.empty()) {
     for (Result& r : s.results) r.required_grad = false;
     return recorded;

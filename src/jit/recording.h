@@ -7,6 +7,7 @@
 
 #include "artifact/signature.h"
 #include "ir/graph.h"
+#include "jit/guards.h"
 #include "precast/detail/core.h"
 
 namespace precast::jit {
@@ -22,7 +23,8 @@ struct Recorded {
     artifact::Result value;  // where it lies among the graph's outputs; kind none: nothing flows
   };
   std::vector<Gradient> gradients;
-  bool random = false;  // draws random numbers
+  bool random = false;     // draws random numbers
+  bool discarded = false;  // the call must be made again: its results hold sizes that only a recording knows
 
   bool differentiable() const { return !tangents.empty(); }
 };
@@ -30,6 +32,7 @@ struct Recorded {
 struct RecordOptions {
   bool verify = true;      // replay the recorded call and compare
   bool fullgraph = false;  // a tensor's value read as a number is refused
+  OpenDims open{};         // recorded for all sizes of these
 };
 /// `run` calls fn and hands its result to the sink. The caller's grad mode holds. Throws PrecompileError when the call
 /// cannot be recorded: then nothing has changed.

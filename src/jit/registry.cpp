@@ -6,6 +6,7 @@
 #include <mutex>
 #include <typeindex>
 
+#include "host_torch/step_memory.h"
 #include "jit/compiled_function.h"
 #include "precast/compile.h"
 #include "trace/dispatch.h"
@@ -79,6 +80,7 @@ void disabled_call() {
 void reset() {
   for (const auto& f : registry().living()) f->reset();
 }
+void cudagraph_mark_step_begin() { host_torch::begin_step(); }
 bool is_compiling() { return trace::is_recording(); }
 
 }  // namespace precast

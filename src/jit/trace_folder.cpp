@@ -50,8 +50,8 @@ std::string to_dot(const ir::Graph& g) {
     text += "  " + node_name(i) + " [label=\"" + g.nodes[i].op + "\"];\n";
     ir::for_each_operand(g.nodes[i], [&](ir::Slot, ir::ValueId v) {
       if (v != ir::kNoValue)
-        text += "  " + maker[static_cast<size_t>(v)] + " -> " + node_name(i) + " [label=\"" +
-                ir::to_string(g.type(v)) + "\"];\n";
+        text += "  " + maker[static_cast<size_t>(v)] + " -> " + node_name(i) + " [label=\"" + ir::to_string(g.type(v)) +
+                "\"];\n";
     });
     ir::for_each_definition(g.nodes[i], [&](ir::ValueId v) { maker[static_cast<size_t>(v)] = node_name(i); });
   }

@@ -72,4 +72,9 @@ trace::Marks trace::marks_of(const at::Tensor& t) {
   return at == table().marked.end() ? Marks{} : at->second.marks;
 }
 
+void trace::set_marks(const at::Tensor& t, Marks marks) {
+  std::lock_guard lock(table().mutex);
+  table().of(t) = std::move(marks);
+}
+
 }  // namespace precast

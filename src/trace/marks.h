@@ -12,5 +12,6 @@ struct Marks {
   bool any() const { return dynamic || !unbacked.empty(); }
 };
 Marks marks_of(const at::Tensor&);
+void set_marks(const at::Tensor&, Marks);
 
 }  // namespace precast::trace

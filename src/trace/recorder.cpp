@@ -115,8 +115,11 @@ class Call {
     if (dynamic_) dynamic_->generalize(graph, outcome.signature);
     if (options_.accept) options_.accept(graph, outcome.signature);
     if (options_.verify) verify(graph, outcome);
-    finish_gradients();
-    return {std::move(graph), std::move(outcome.signature), std::move(results)};
+    if (options_.discard && options_.discard())
+      undo();
+    else
+      finish_gradients();
+    return {std::move(graph), std::move(outcome.signature), std::move(results), recorder_.draws()};
   }
 
   void verify(const ir::Graph& graph, const Outcome& outcome) {

@@ -44,6 +44,8 @@ struct Options {
   std::function<bool(const std::string& op, std::vector<c10::IValue>& stack)> decompose{};
   /// Sees what was recorded before it is verified. May replace the graph, or refuse: then nothing has changed.
   std::function<void(ir::Graph&, const artifact::Signature&)> accept{};
+  /// Asked when all is recorded and verified: true takes the effects of the call back, and nobody may use its results.
+  std::function<bool()> discard{};
 };
 
 struct Recording {
@@ -52,6 +54,7 @@ struct Recording {
   /// cleared_grads, conditions, torch_version. The rest is the caller's.
   artifact::Signature signature;
   std::vector<Leaf> results;  // what fn returned
+  bool random = false;        // it drew random numbers
 };
 
 /// Runs fn once, with grad mode on. Where user tensors carry marks (precast/dynamic.h) the graph and the signature have

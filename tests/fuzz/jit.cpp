@@ -103,7 +103,8 @@ std::string judge(const Program& made, bool outside, const char* backend) {
         for (const int call : {1, 2}) {
           const Outcome found = outcome_with(f, q, variant, outside);
           if (expected.error.empty() != found.error.empty())
-            return place + ": " + (expected.error.empty() ? "threw: " + found.error : "eager throws: " + expected.error);
+            return place + ": " +
+                   (expected.error.empty() ? "threw: " + found.error : "eager throws: " + expected.error);
           if (!expected.error.empty()) continue;
           Slack slack;
           try {

@@ -45,9 +45,49 @@ TEST_CASE("compile: the first call is eager's, later ones are compiled") {
   CHECK(runs == 1);
   CHECK(f(torch::randn({5, 8})).size(1) == 8);  // other sizes: recorded anew
   CHECK(runs == 2);
+  CHECK(f(torch::randn({5, 9})).size(1) == 9);  // now for all sizes
+  CHECK(runs == 2);
   CHECK(torch::equal(f(x), (x * 2 + 1).relu()));
   CHECK(runs == 2);
   contains(f.explain(), "2 variants, 1 recompile");
+}
+
+TEST_CASE("compile: sizes that change become dynamic") {
+  Mlp net, same;
+  {
+    torch::NoGradGuard no_grad;
+    for (size_t i = 0; i < net.parameters().size(); ++i) same.parameters()[i].copy_(net.parameters()[i]);
+  }
+  int runs = 0;
+  const auto f = compile([&runs](Mlp& m, at::Tensor x) { return ++runs, m.forward(x).square().sum(1); });
+  for (const int64_t n : {3, 5, 7, 100, 4, 3}) {
+    const at::Tensor x = torch::randn({n, 8}, torch::requires_grad()), x2 = x.detach().clone().requires_grad_();
+    net.zero_grad(), same.zero_grad();
+    const at::Tensor y = f(net, x), y2 = same.forward(x2).square().sum(1);
+    CHECK(close(y, y2));
+    y.sum().backward(), y2.sum().backward();
+    CHECK(close(x.grad(), x2.grad()));
+    for (size_t k = 0; k < net.parameters().size(); ++k)
+      CHECK(close(net.parameters()[k].grad(), same.parameters()[k].grad()));
+  }
+  CHECK_MESSAGE(runs == 3, f.explain());  // the recording for all sizes is taken back, and the call made again
+  contains(f.explain(), "2 variants, 1 recompile");
+  f(net, torch::randn({1, 8}, torch::requires_grad()));  // 0 and 1 are kinds of their own
+  CHECK(runs == 4);
+
+  static int open = 0, fixed = 0;
+  const auto always = compile([](at::Tensor x) { return ++open, x.softmax(1) * 2; }, {.dynamic = true});
+  const auto never = compile([](at::Tensor x) { return ++fixed, x.softmax(1) * 2; }, {.dynamic = false});
+  for (const int64_t n : {4, 5, 6, 7}) {
+    const at::Tensor x = torch::randn({n, 2 * n});
+    CHECK(close(always(x), x.softmax(1) * 2));
+    CHECK(close(never(x), x.softmax(1) * 2));
+  }
+  CHECK_MESSAGE(open == 1, always.explain());
+  CHECK(fixed == 4);
+  const auto guards = compile([](at::Tensor x) { return x.size(0) > 4 ? x * 2 : x * 3; });
+  for (const int64_t n : {4, 5, 6, 7}) CHECK(guards(torch::ones({n}))[0].item<float>() == (n > 4 ? 2 : 3));
+  contains(guards.explain(), "sizes are not dynamic: ");
 }
 
 TEST_CASE("compile: gradients through a compiled module") {
@@ -281,7 +321,7 @@ TEST_CASE("compile: options, modes and backends") {
 TEST_CASE("compile: stances and limits") {
   static int runs = 0;
   const auto fn = [](at::Tensor x) { return ++runs, x + 1; };
-  const auto f = compile(fn);
+  const auto f = compile(fn, {.dynamic = false});
   const at::Tensor x = torch::ones({2}), y = torch::ones({3});
   f(x), f(x);
   CHECK(runs == 1);
@@ -342,6 +382,32 @@ TEST_CASE("compile: async calls never wait; verify_every finds what guards canno
   CHECK(torch::equal(g(x), x * 2));
   REQUIRE(!warnings.seen.empty());
   contains(warnings.seen[0], "verify_every");
+}
+
+TEST_CASE("compile: reduce-overhead uses the memory of a step again, and autograd knows") {
+  const auto f = compile([](at::Tensor x) { return x.exp() + 1; }, {.mode = "reduce-overhead"});
+  const at::Tensor x = torch::randn({50});
+  f(x);
+  cudagraph_mark_step_begin();
+  const at::Tensor a = f(x), b = f(x);
+  CHECK(a.data_ptr() != b.data_ptr());
+  CHECK(close(a, b));
+  const void* const memory = a.data_ptr();
+  cudagraph_mark_step_begin();
+  const at::Tensor c = f(x * 2);
+  CHECK(c.data_ptr() == memory);  // what `a` holds is c's now
+  CHECK(close(c, (x * 2).exp() + 1));
+  CHECK(close(b, x.exp() + 1));
+  for (int i = 0; i < 3; ++i) CHECK(close(f(x), x.exp() + 1));  // dropped at once: no memory is added
+
+  const at::Tensor w = torch::randn({50}, torch::requires_grad());
+  const at::Tensor late = f(w).square();  // saves the compiled result
+  f(w);
+  cudagraph_mark_step_begin();
+  const at::Tensor y = f(w), z = y.square();
+  cudagraph_mark_step_begin();
+  f(w);
+  CHECK_THROWS_WITH(z.sum().backward(), doctest::Contains("modified by an inplace operation"));
 }
 
 TEST_CASE("compile: a trace folder shows what a variant became") {

@@ -72,8 +72,11 @@ using RunnablePtr = std::shared_ptr<const Runnable>;
 
 RunnablePtr load(const PairPaths&);
 using GraphFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
-/// `graph_function`, if there is one, runs the graph of a pair of backend "eager".
-RunnablePtr load_from_memory(const Pair&, GraphFunction graph_function = {});
+struct LoadOptions {
+  GraphFunction graph_function{};  // runs the graph of a pair of backend "eager", if there is one
+  bool step_memory = false;        // results are valid until the next begin_step()
+};
+RunnablePtr load_from_memory(const Pair&, LoadOptions = {});
 void save_weights(const ModuleRef&, const std::filesystem::path&);
 
 }  // namespace precast::detail
