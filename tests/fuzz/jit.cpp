@@ -128,7 +128,7 @@ int run_jit(uint64_t seed, int programs) {
     const Program p = generate(seed + static_cast<uint64_t>(i));
     for (const bool outside : {false, true}) {
       if (outside && !p.backward) continue;
-      const std::string what = judge(p, outside, i % 10 == 9 ? "inductor" : "aot_eager");
+      const std::string what = judge(p, outside, i % 20 == 19 ? "inductor" : "aot_eager");
       reset();
       if (what.empty()) continue;
       ++failed;

@@ -4,7 +4,7 @@
 
 namespace precast::fuzz {
 
-/// Programs `seed`, `seed + 1`, ...: most on graphs run op by op, each tenth on compiled kernels. How many failed.
+/// Programs `seed`, `seed + 1`, ...: most on graphs run op by op, each twentieth on compiled kernels. How many failed.
 int run_jit(uint64_t seed, int programs);
 
 }  // namespace precast::fuzz
