@@ -241,7 +241,7 @@ Size Dynamic::fitted(const std::vector<int64_t>& seen, const LogEntry& e, const 
   symbols_->refuse(Check::dynamic_op, e.info->name + " makes a tensor whose " + what +
                                           " is no simple expression of the marked sizes (" + numbers + ")" +
                                           calling_place() + "; do not mark that dim");
-  throw PrecompileError("the recording cannot go on");
+  throw RunFailure("the recording cannot go on");
 }
 
 }  // namespace precast::trace

@@ -38,7 +38,7 @@ void LogRun::set(int storage, c10::Storage s, bool shared) { storages_[storage] 
 
 int64_t LogRun::value(const ir::Size& s) const {
   const auto v = symbols_.at(s, point_);
-  if (!v) throw PrecompileError("the size " + ir::to_string(s) + " has no value");
+  if (!v) throw RunFailure("the size " + ir::to_string(s) + " has no value");
   return *v;
 }
 
@@ -60,7 +60,7 @@ at::Tensor LogRun::tensor(const Place& p) {
   w.type.sizes = numbers(p.type.sizes);
   w.type.strides = numbers(p.type.strides);
   if (w.offset < 0 || (w.type.numel() > 0 && w.bytes().end > static_cast<int64_t>(at->second.storage.nbytes())))
-    throw PrecompileError(ir::to_string(w.type) + " reaches beyond its memory");
+    throw RunFailure(ir::to_string(w.type) + " reaches beyond its memory");
   return tensor_at(at->second.storage, w);
 }
 
@@ -124,21 +124,21 @@ std::vector<at::Tensor> LogRun::step(const LogEntry& e) {
   for (const c10::IValue& v : stack)
     for (at::Tensor& t : tensors_in(v)) results.push_back(std::move(t));
   if (results.size() != e.results.size())
-    throw PrecompileError("another number of results: " + std::to_string(results.size()) + ", not " +
+    throw RunFailure("another number of results: " + std::to_string(results.size()) + ", not " +
                           std::to_string(e.results.size()));
   for (size_t i = 0; i < results.size(); ++i) {
     const int id = e.results[i];
-    if (results[i].defined() != (id >= 0)) throw PrecompileError("other results");
+    if (results[i].defined() != (id >= 0)) throw RunFailure("other results");
     if (id < 0) continue;
     const c10::Storage& s = results[i].storage();
     const auto at = storages_.find(id);
     if (at == storages_.end()) {
       for (const auto& [other, held] : storages_)
         if (held.storage.unsafeGetStorageImpl() == s.unsafeGetStorageImpl())
-          throw PrecompileError("a result that shares memory with an operand here, and not there");
+          throw RunFailure("a result that shares memory with an operand here, and not there");
       storages_[id] = {s, false};
     } else if (at->second.storage.unsafeGetStorageImpl() != s.unsafeGetStorageImpl()) {
-      throw PrecompileError("a result in other memory");
+      throw RunFailure("a result in other memory");
     }
   }
   return results;

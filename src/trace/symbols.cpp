@@ -142,7 +142,7 @@ void Symbols::refuse_guard(const std::string& expression, const std::string& ori
       "dim, give it bounds that decide, or write the function without the question (sym_size() in place of size(), "
       "view_symint and the like in place of view)";
   if (refuse) refuse(Check::dynamic_guard, message);
-  throw PrecompileError(refuse ? "the recording cannot go on" : message);  // no other way on, in a test build either
+  throw RunFailure(refuse ? "the recording cannot go on" : message);  // no other way on, in a test build either
 }
 
 }  // namespace precast::trace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ir/size.h"
+#include "precast/error.h"
 #include "util/checks.h"
 
 namespace precast::trace {
@@ -29,6 +30,12 @@ struct Truth {
   std::string text() const;
 };
 using TruthPtr = std::shared_ptr<const Truth>;
+
+/// A call cannot be followed at other sizes: the reason of a refusal, or what is left where a test build switched the
+/// refusal off.
+struct RunFailure : PrecompileError {
+  using PrecompileError::PrecompileError;
+};
 
 class Symbols : public std::enable_shared_from_this<Symbols> {
  public:

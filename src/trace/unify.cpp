@@ -15,7 +15,7 @@ using ir::Size;
 [[noreturn]] void differ(const std::string& what) {
   refuse(Check::dynamic_op,
          "the function does other operations at other sizes of the marked dims: " + what + ". Do not mark that dim");
-  throw PrecompileError("the recording cannot go on");
+  throw RunFailure("the recording cannot go on");
 }
 
 class Unifier {
