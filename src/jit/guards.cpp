@@ -119,7 +119,7 @@ std::optional<OpenDims> Guards::to_open(const Arguments& a, std::span<const std:
     const auto may = [](int64_t size) { return size >= 2; };
     for (int64_t d = 0; d < t.dim(); ++d) {
       const int64_t then = g.sizes[static_cast<size_t>(d)];
-      if (g.open.contains(d) || (then != t.size(d) && may(then) && may(t.size(d)) && t.is_contiguous()))
+      if (may(t.size(d)) && t.is_contiguous() && (g.open.contains(d) || (then != t.size(d) && may(then))))
         open[i].insert(d);
     }
   }

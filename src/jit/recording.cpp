@@ -151,7 +151,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
   };
   trace::Options options;
   options.verify = how.verify;
-  options.marks = false;  // sizes are guarded on
+  options.marks = !how.open.empty();  // sizes are guarded on where they are not open
   options.accept = [&](ir::Graph&, const Signature& s) {
     if (how.fullgraph && !s.conditions.empty())
       throw PrecompileError("it reads a tensor's value as a number: " + s.conditions.front());

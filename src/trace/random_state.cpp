@@ -4,6 +4,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstring>
+#include <mutex>
 
 #include "trace/torch_internals.h"
 
@@ -16,6 +17,17 @@ namespace {
 constexpr uint64_t kMark = 0x7072656361737421;
 
 at::CPUGeneratorImpl& impl(const at::Generator& g) { return *at::check_generator<at::CPUGeneratorImpl>(g); }
+
+/// Captures in several threads share one generator: the first puts the mark there, the last takes it away.
+struct Watch {
+  std::mutex mutex;
+  int watchers = 0;
+  uint64_t seed = 0;  // the caller's
+};
+Watch& watch() {
+  static Watch w;
+  return w;
+}
 
 uint64_t replace_seed(const at::Generator& g, uint64_t seed) {
   at::mt19937 engine = impl(g).engine();
@@ -30,9 +42,15 @@ uint64_t replace_seed(const at::Generator& g, uint64_t seed) {
 }  // namespace
 
 RandomState::RandomState() : generator_(at::detail::getDefaultCPUGenerator()) {
-  start_ = state();
-  std::lock_guard lock(generator_.mutex());
-  seed_ = replace_seed(generator_, kMark);
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  const std::lock_guard shared(watch().mutex);
+  const std::lock_guard lock(generator_.mutex());
+  if (watch().watchers++ == 0)
+    watch().seed = impl(generator_).engine().seed();
+  else
+    replace_seed(generator_, watch().seed);
+  start_ = generator_.get_state();
+  replace_seed(generator_, kMark);
   last_ = fingerprint();
   watching_ = true;
 }
@@ -42,20 +60,30 @@ RandomState::~RandomState() { release(); }
 void RandomState::release() {
   if (!watching_) return;
   watching_ = false;
-  std::lock_guard lock(generator_.mutex());
-  if (impl(generator_).engine().seed() == kMark) replace_seed(generator_, seed_);
+  const std::lock_guard shared(watch().mutex);
+  const std::lock_guard lock(generator_.mutex());
+  if (--watch().watchers == 0 && impl(generator_).engine().seed() == kMark) replace_seed(generator_, watch().seed);
 }
 
 at::Tensor RandomState::state() const {
   c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
-  std::lock_guard lock(generator_.mutex());
-  return generator_.get_state();
+  const std::lock_guard shared(watch().mutex);
+  const std::lock_guard lock(generator_.mutex());
+  const uint64_t seed = impl(generator_).engine().seed();
+  if (seed == kMark) replace_seed(generator_, watch().seed);
+  const at::Tensor state = generator_.get_state();
+  if (seed == kMark) replace_seed(generator_, kMark);
+  return state;
 }
 
 void RandomState::set_state(const at::Tensor& state) {
   c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
-  std::lock_guard lock(generator_.mutex());
+  const std::lock_guard shared(watch().mutex);
+  const std::lock_guard lock(generator_.mutex());
   generator_.set_state(state);
+  if (watch().watchers == 0) return;
+  if (const uint64_t seed = impl(generator_).engine().seed(); seed != kMark) watch().seed = seed;
+  replace_seed(generator_, kMark);
 }
 
 KeepRandomState::KeepRandomState(bool needed) {

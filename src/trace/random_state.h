@@ -24,7 +24,7 @@ class RandomState {
 
   mutable at::Generator generator_;
   at::Tensor start_;
-  uint64_t seed_ = 0, last_ = 0;
+  uint64_t last_ = 0;
   bool watching_ = false;
 };
 
