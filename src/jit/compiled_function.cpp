@@ -87,8 +87,21 @@ struct CompiledFunction::Variant {
     const std::lock_guard lock(bound_mutex);
     for (const auto& [model, binding] : bound)
       if (model == s.model) return binding.get();
-    bound.emplace_back(s.model, p.bind({s.arguments.modules.data(), s.arguments.modules.size()}));
+    auto fresh = p.bind({s.arguments.modules.data(), s.arguments.modules.size()});
+    check_layouts(p.recorded().signature, s);
+    bound.emplace_back(s.model, std::move(fresh));
     return bound.back().second.get();
+  }
+  /// Results may lie as the weights do. Graphs that are run op by op take any layout, so nobody else asks.
+  static void check_layouts(const artifact::Signature& signature, const Seen& s) {
+    size_t i = 0;
+    for (const auto* list : {&signature.params, &signature.buffers})
+      for (const artifact::TensorMeta& t : *list) {
+        const at::Tensor& now = *s.tensors[i++];
+        if (!ir::equal(t.type.sizes, now.sizes()) || !ir::equal(t.type.strides, now.strides()))
+          throw PrecompileError("module tensor '" + t.name + "' lies otherwise in memory: expected " +
+                                ir::to_string(t.type));
+      }
   }
 };
 

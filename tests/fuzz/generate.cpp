@@ -65,6 +65,10 @@ std::string try_step(State& s, const Family& family, const char* op) {
   if (!args) return "the generator has no such operands for it";
   Step step{op, *args, 0, family.kind == Kind::inexact};
   if (gradient_depends_on_values(step, s)) return "its gradient depends on the values";
+  if (s.any_dtype)  // the families look at this themselves, but not at stand-ins of another dtype
+    for (const Ref w : written(step))
+      for (const Ref r : operands(step))
+        if (!(w == r) && shares_storage(s.at(w), s.at(r))) return "it would write what it reads";
   bool inexact = step.inexact;
   for (const Ref r : operands(step)) inexact |= s.inexact[static_cast<size_t>(r.value)];
 
