@@ -57,6 +57,15 @@ RandomState::RandomState() : generator_(at::detail::getDefaultCPUGenerator()) {
 
 RandomState::~RandomState() { release(); }
 
+bool RandomState::disturbed() const {
+  const std::lock_guard lock(generator_.mutex());
+  return fingerprint() != last_;
+}
+void RandomState::accept() {
+  const std::lock_guard lock(generator_.mutex());
+  last_ = fingerprint();
+}
+
 void RandomState::release() {
   if (!watching_) return;
   watching_ = false;

@@ -10,8 +10,8 @@ class RandomState {
   ~RandomState();  // stops watching
 
   /// Whether seeding, a state write or a raw draw happened since the last look.
-  bool disturbed() const { return fingerprint() != last_; }
-  void accept() { last_ = fingerprint(); }  // after a recorded random op
+  bool disturbed() const;
+  void accept();  // after a recorded random op
 
   /// Stops watching; the seed number is the caller's again.
   void release();
@@ -20,7 +20,7 @@ class RandomState {
   const at::Tensor& start() const { return start_; }
 
  private:
-  uint64_t fingerprint() const;
+  uint64_t fingerprint() const;  // with the generator's lock held
 
   mutable at::Generator generator_;
   at::Tensor start_;
