@@ -21,7 +21,7 @@ at::CPUGeneratorImpl& impl(const at::Generator& g) { return *at::check_generator
 /// Captures in several threads share one generator: the first puts the mark there, the last takes it away.
 struct Watch {
   std::mutex mutex;
-  int watchers = 0;
+  int watchers = 0, started = 0;
   uint64_t seed = 0;  // the caller's
 };
 Watch& watch() {
@@ -49,6 +49,8 @@ RandomState::RandomState() : generator_(at::detail::getDefaultCPUGenerator()) {
     watch().seed = impl(generator_).engine().seed();
   else
     replace_seed(generator_, watch().seed);
+  alone_ = watch().watchers == 1;
+  started_ = ++watch().started;
   start_ = generator_.get_state();
   replace_seed(generator_, kMark);
   last_ = fingerprint();
@@ -58,8 +60,11 @@ RandomState::RandomState() : generator_(at::detail::getDefaultCPUGenerator()) {
 RandomState::~RandomState() { release(); }
 
 bool RandomState::disturbed() const {
+  const std::lock_guard shared(watch().mutex);
   const std::lock_guard lock(generator_.mutex());
-  return fingerprint() != last_;
+  const bool alone = alone_ && watch().started == started_;
+  // Beside other captures a draw may be of their threads: only a new seed tells then.
+  return alone ? fingerprint() != last_ : impl(generator_).engine().seed() != kMark;
 }
 void RandomState::accept() {
   const std::lock_guard lock(generator_.mutex());

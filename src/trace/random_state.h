@@ -25,6 +25,8 @@ class RandomState {
   mutable at::Generator generator_;
   at::Tensor start_;
   uint64_t last_ = 0;
+  int started_ = 0;     // among all captures
+  bool alone_ = false;  // when it started
   bool watching_ = false;
 };
 
