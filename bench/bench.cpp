@@ -156,6 +156,7 @@ void bench_one(const Workload& w, const bench::Machine& machine, const fs::path&
 
 int main(int argc, char** argv) {
   const std::vector<std::string> wanted(argv + 1, argv + argc);
+  if (wanted.size() == 3 && wanted[0] == "--first-calls") return bench::first_calls(wanted[1], wanted[2]);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // progress shows in a pipe, too
   const fs::path folder = "out/bench";
   fs::create_directories(folder);

@@ -3,10 +3,13 @@
 #include <precast/compile.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 
+#include "early_exit.h"
 #include "models/digits.h"
 #include "models/gpt.h"
 #include "models/lstm.h"
@@ -19,14 +22,94 @@ namespace {
 using demo::Clock;
 using demo::seconds_since;
 using demo::Tensors;
+namespace fs = std::filesystem;
 
-/// One step of a program: `f` stands for the model.
-template <class M>
+constexpr const char* kCache = "out/bench/cache";
+constexpr size_t kCalls = 100;
+
+using Step = std::function<void()>;
+/// A step of a program, with the model as it is or compiled.
 struct Row {
   std::string name;
-  std::shared_ptr<M> model;
-  Tensors inputs;
-  bool training;
+  Step (*make)(const std::string& how);
+};
+
+at::Tensor first(const at::Tensor& t) { return t; }
+at::Tensor first(const Tensors& list) { return list[0]; }
+
+template <class M>
+Step step_of(bool training, const at::Tensor& x, const std::string& how) {
+  const auto model = demo::seeded<M>();
+  model->train(training);
+  const auto with = [=](auto f) -> Step {
+    return [=] {
+      if (training) {
+        model->zero_grad();
+        first(f(*model, x)).square().mean().backward();
+      } else {
+        const torch::NoGradGuard no_grad;
+        f(*model, x);
+      }
+    };
+  };
+  const auto forward = [](M& m, at::Tensor x) { return m.forward(x); };
+  if (how == "eager") return with(forward);
+  return with(compile(forward, {.async = how == "async"}));
+}
+
+Step digits_step(const std::string& how) {
+  const demo::DigitsData data = demo::digits_split().first;
+  const auto model = demo::seeded<demo::DigitsNet>();
+  const auto optimizer = std::make_shared<torch::optim::SGD>(model->parameters(), 0.05);
+  const auto with = [=](auto f) -> Step {
+    return [=, at = std::make_shared<int64_t>(0)] {
+      const Tensors batch = demo::digits_batch(data, (*at)++);
+      optimizer->zero_grad();
+      f(*model, batch[0], batch[1]).backward();
+      optimizer->step();
+    };
+  };
+  const auto loss = [](demo::DigitsNet& m, at::Tensor x, at::Tensor y) {
+    return torch::nn::functional::cross_entropy(m.forward(x), y);
+  };
+  if (how == "eager") return with(loss);
+  return with(compile(loss, {.async = how == "async"}));
+}
+
+/// The compiled function sees both ways out, whichever of them is timed.
+Step exit_step(bool leaves_early, const std::string& how) {
+  const auto net = demo::seeded<EarlyExit>();
+  const torch::NoGradGuard no_grad;
+  const at::Tensor hard = torch::zeros({8, EarlyExit::kWidth}), easy = torch::randn({8, EarlyExit::kWidth}) * 100;
+  const auto with = [=](auto f) -> Step {
+    return [=, x = leaves_early ? easy : hard, warm = std::make_shared<int>(0)] {
+      const torch::NoGradGuard no_grad;
+      f(*net, *warm < 2 && (*warm)++ == 0 ? (leaves_early ? hard : easy) : x);
+    };
+  };
+  const auto forward = [](EarlyExit& m, at::Tensor x) { return m.forward(x); };
+  if (how == "eager") return with(forward);
+  return with(compile(forward, {.async = how == "async"}));
+}
+
+const Row kRows[] = {
+    {"jit-digits-train", digits_step},
+    {"jit-gpt",
+     [](const std::string& how) {
+       return step_of<demo::Gpt>(false, torch::randint(demo::kGptWords, {8, demo::kGptTokens}), how);
+     }},
+    {"jit-gpt-train",
+     [](const std::string& how) {
+       return step_of<demo::Gpt>(true, torch::randint(demo::kGptWords, {8, demo::kGptTokens}), how);
+     }},
+    {"jit-resnet18",
+     [](const std::string& how) { return step_of<demo::ResNet18>(false, torch::randn({1, 3, 224, 224}), how); }},
+    {"jit-lstm",
+     [](const std::string& how) {
+       return step_of<demo::Lstm>(false, torch::randn({demo::kLstmSteps, demo::kLstmBatch, demo::kLstmWidth}), how);
+     }},
+    {"jit-exit-early", [](const std::string& how) { return exit_step(true, how); }},
+    {"jit-exit-late", [](const std::string& how) { return exit_step(false, how); }},
 };
 
 double median(std::vector<double> times) {
@@ -34,107 +117,102 @@ double median(std::vector<double> times) {
   return times[times.size() / 2];
 }
 
-/// Calls `step` n times; seconds of each.
-template <class F>
-std::vector<double> calls(int n, F&& step) {
+double seconds_of(const Step& step) {
+  const auto start = Clock::now();
+  step();
+  return seconds_since(start);
+}
+
+/// Of a process that does nothing else.
+std::vector<double> first_calls_of(const std::string& row, const std::string& how) {
+  const std::string command = fs::read_symlink("/proc/self/exe").string() + " --first-calls " + row + " " + how;
   std::vector<double> times;
-  for (int i = 0; i < n; ++i) {
-    const auto start = Clock::now();
-    step();
-    times.push_back(seconds_since(start));
-  }
+  FILE* const out = ::popen(command.c_str(), "r");
+  for (double t = 0; out && std::fscanf(out, "%lf", &t) == 1;) times.push_back(t);
+  if (!out || ::pclose(out) != 0 || times.size() != kCalls) throw std::runtime_error("failed: " + command);
   return times;
 }
 
-double total(const std::vector<double>& times, int n) {
+double total(const std::vector<double>& times, size_t n) {
   double sum = 0;
-  for (int i = 0; i < n; ++i) sum += times[static_cast<size_t>(i)];
+  for (size_t i = 0; i < n; ++i) sum += times[i];
   return sum;
 }
 
-at::Tensor first(const at::Tensor& t) { return t; }
-at::Tensor first(const Tensors& list) { return list[0]; }
-
-template <class M>
-void bench_row(const Row<M>& row) {
-  const auto forward = [](M& m, at::Tensor x) { return m.forward(x); };
-  const auto step_of = [&](const auto& f) {
-    return [&row, &f] {
-      if (!row.training) {
-        const torch::NoGradGuard no_grad;
-        f(*row.model, row.inputs[0]);
-        return;
-      }
-      row.model->zero_grad();
-      first(f(*row.model, row.inputs[0])).square().mean().backward();
-    };
-  };
-  constexpr int kCalls = 100;
-  const auto eager = calls(kCalls, step_of(forward));
-  reset();
-  std::filesystem::remove_all("out/bench/cache");
-  const auto f = compile(forward);
-  const auto cold = calls(kCalls, step_of(f));
-  reset();
-  const auto warm = calls(kCalls, step_of(f));
-  reset();
-  std::filesystem::remove_all("out/bench/cache");
-  const auto async_f = compile(forward, {.async = true});
-  const auto async = calls(kCalls, step_of(async_f));
-  // Steady state: calls take turns.
-  std::vector<double> a, b;
-  for (int i = 0; i < 30; ++i) {
-    a.push_back(calls(1, step_of(forward))[0]);
-    b.push_back(calls(1, step_of(f))[0]);
+void bench_row(const Row& row) {
+  const auto eager = first_calls_of(row.name, "eager");
+  fs::remove_all(kCache);
+  const auto cold = first_calls_of(row.name, "compiled"), warm = first_calls_of(row.name, "compiled");
+  fs::remove_all(kCache);
+  const auto async = first_calls_of(row.name, "async");
+  const Step plain = row.make("eager"), compiled = row.make("compiled");
+  for (int i = 0; i < 4; ++i) plain(), compiled();
+  std::vector<double> a, b;  // steady state: calls take turns
+  for (const auto begin = Clock::now(); a.size() < 20 || (seconds_since(begin) < 1 && a.size() < 5000);) {
+    a.push_back(seconds_of(plain));
+    b.push_back(seconds_of(compiled));
   }
-  const double one = median(eager);
-  std::printf("%-18s %10.2f %7.2fx", row.name.c_str(), 1e3 * median(a), median(a) / median(b));
+  reset();
+  std::printf("%-17s %9.3f %6.2fx", row.name.c_str(), 1e3 * median(a), median(a) / median(b));
   for (const auto* times : {&cold, &warm})
-    for (const int n : {1, 10, 100}) std::printf(" %8.2f", total(*times, n) / total(eager, n));
-  std::printf(" %10.2f\n", *std::max_element(async.begin(), async.end()) / one);
-  std::fflush(stdout);
+    for (const size_t n : {1, 10, 100}) std::printf(" %7.2f", total(*times, n) / total(eager, n));
+  std::printf(" %9.1f %9.1f %6.2f\n", 1e3 * *std::ranges::max_element(eager), 1e3 * *std::ranges::max_element(async),
+              *std::ranges::max_element(async) / *std::ranges::max_element(eager));
 }
 
-template <class M>
-std::shared_ptr<M> seeded(bool training) {
-  auto m = demo::seeded<M>();
-  m->train(training);
-  return m;
+/// Microseconds of a call on four tensors that does next to nothing, with this many parameters that it could read.
+double hit_us(int parameters) {
+  struct Many : torch::nn::Module {
+    explicit Many(int n) {
+      for (int i = 0; i < n; ++i) register_parameter("p" + std::to_string(i), torch::zeros({2}));
+    }
+  };
+  const auto model = std::make_shared<Many>(parameters);
+  const torch::NoGradGuard no_grad;
+  const auto f = compile([](Many&, at::Tensor a, at::Tensor b, at::Tensor c, at::Tensor d) {
+    return a.add_(b), c.add_(d), 0;  // no result to allocate
+  });
+  const std::array<at::Tensor, 4> t = {torch::zeros({8}), torch::zeros({8}), torch::zeros({8}), torch::zeros({8})};
+  const auto call = [&] { f(*model, t[0], t[1], t[2], t[3]); };
+  std::vector<double> times;
+  for (int i = 0; i < 4; ++i) call();
+  for (int i = 0; i < 50; ++i)
+    times.push_back(seconds_of([&] {
+      for (int k = 0; k < 1000; ++k) call();
+    }));
+  return 1e3 * median(times);
+}
+
+void bench_hits() {
+  const double none = hit_us(0), many = hit_us(400);
+  std::printf("\na compiled call on four tensors, guards included: %.2f us; for each parameter more: %.1f ns\n", none,
+              1e3 * (many - none) / 400);
 }
 
 }  // namespace
 
+int first_calls(const std::string& row, const std::string& how) {
+  ::setenv("PRECAST_CACHE_DIR", kCache, 1);
+  const auto at = std::ranges::find(kRows, row, &Row::name);
+  if (at == std::end(kRows)) return 2;
+  const Step step = at->make(how);
+  for (size_t i = 0; i < kCalls; ++i) std::printf("%.9f\n", seconds_of(step));
+  return 0;
+}
+
 void bench_jit(const std::vector<std::string>& wanted) {
-  ::setenv("PRECAST_CACHE_DIR", "out/bench/cache", 1);
+  ::setenv("PRECAST_CACHE_DIR", kCache, 1);
   std::printf(
       "\ncompile(): the model is compiled, loss and backward run through autograd\n"
-      "%-18s %10s %8s %26s %26s %10s\n%-18s %10s %8s %8s %8s %8s %8s %8s %8s %10s\n",
-      "", "eager", "steady", "nothing on disk, calls:", "cache on disk, calls:", "async", "", "ms", "ratio", "1", "10",
-      "100", "1", "10", "100", "slowest");
-  torch::manual_seed(1);
-  const auto want = [&](const std::string& name) {
-    return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
-  };
-  if (want("jit-digits-train"))
-    bench_row(
-        Row<demo::DigitsNet>{"jit-digits-train", seeded<demo::DigitsNet>(true), {torch::randn({64, 1, 8, 8})}, true});
-  if (want("jit-gpt"))
-    bench_row(Row<demo::Gpt>{
-        "jit-gpt", seeded<demo::Gpt>(false), {torch::randint(demo::kGptWords, {8, demo::kGptTokens})}, false});
-  if (want("jit-gpt-train"))
-    bench_row(Row<demo::Gpt>{
-        "jit-gpt-train", seeded<demo::Gpt>(true), {torch::randint(demo::kGptWords, {8, demo::kGptTokens})}, true});
-  if (want("jit-resnet18"))
-    bench_row(
-        Row<demo::ResNet18>{"jit-resnet18", seeded<demo::ResNet18>(false), {torch::randn({1, 3, 224, 224})}, false});
-  if (want("jit-lstm"))
-    bench_row(Row<demo::Lstm>{"jit-lstm",
-                              seeded<demo::Lstm>(false),
-                              {torch::randn({demo::kLstmSteps, demo::kLstmBatch, demo::kLstmWidth})},
-                              false});
+      "%-17s %9s %7s %23s %23s %26s\n%-17s %9s %7s %7s %7s %7s %7s %7s %7s %9s %9s %6s\n",
+      "", "eager", "steady", "nothing on disk, calls:", "cache on disk, calls:", "slowest call", "", "ms", "", "1",
+      "10", "100", "1", "10", "100", "eager ms", "async ms", "");
+  for (const Row& row : kRows)
+    if (wanted.empty() || std::ranges::find(wanted, row.name) != wanted.end()) bench_row(row);
   std::printf(
       "steady: eager time / compiled time. calls: time to the N-th call / eager's, so below 1 is ahead of eager.\n"
-      "async: the slowest single call / eager's median.\n");
+      "slowest call: of the first 100 in a fresh process; async: {.async = true}, with nothing on disk.\n");
+  if (wanted.empty() || std::ranges::find(wanted, "jit-hit") != wanted.end()) bench_hits();
 }
 
 }  // namespace precast::bench

@@ -16,6 +16,8 @@ using artifact::UserLeaf;
 using detail::Kind;
 using detail::Leaf;
 
+namespace {
+
 ir::Attr value_of(const Leaf& leaf) {
   switch (leaf.kind) {
     case Kind::boolean:
@@ -29,6 +31,21 @@ ir::Attr value_of(const Leaf& leaf) {
     default:
       return {};
   }
+}
+
+}  // namespace
+
+std::vector<trace::Leaf> recorded_leaves(const detail::Leaves& leaves) {
+  std::vector<trace::Leaf> recorded;
+  for (const Leaf& leaf : leaves) {
+    trace::Leaf& out = recorded.emplace_back();
+    out.is_tensor = leaf.kind == Kind::tensor;
+    if (out.is_tensor)
+      out.tensor = *leaf.tensor;
+    else
+      out.value = value_of(leaf);
+  }
+  return recorded;
 }
 
 CallArguments::CallArguments(const detail::Arguments& a)

@@ -12,7 +12,8 @@
 
 namespace precast::api {
 
-ir::Attr value_of(const detail::Leaf&);
+/// What fn returned, for the recorder.
+std::vector<trace::Leaf> recorded_leaves(const detail::Leaves&);
 
 class CallArguments {
  public:

@@ -263,14 +263,7 @@ void CaptureCore::record(const Arguments& arguments, const std::function<void(co
     std::vector<trace::Leaf> leaves;
     run([&](const Leaves& result, const std::string& spec) {
       out_spec = spec;
-      for (const Leaf& leaf : result) {
-        trace::Leaf& out = leaves.emplace_back();
-        out.is_tensor = leaf.kind == Kind::tensor;
-        if (out.is_tensor)
-          out.tensor = *leaf.tensor;
-        else
-          out.value = api::value_of(leaf);
-      }
+      leaves = api::recorded_leaves(result);
     });
     return leaves;
   };

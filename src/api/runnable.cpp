@@ -400,7 +400,9 @@ void save_weights(const ModuleRef& module, const std::filesystem::path& path) {
   host_torch::save_weights(module, path);
 }
 RunnablePtr load_from_memory(const Pair& pair, LoadOptions options) {
-  return std::make_shared<LoadedRunnable>(runtime::load_from_memory(pair.code, pair.cache), std::move(options));
+  runtime::LoadOptions how;
+  how.announce = options.announce;
+  return std::make_shared<LoadedRunnable>(runtime::load_from_memory(pair.code, pair.cache, how), std::move(options));
 }
 
 }  // namespace precast::detail

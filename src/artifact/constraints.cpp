@@ -67,11 +67,7 @@ ir::Dims constraints_of(const ir::Graph& g, const Signature& s) {
     for (const ir::Shared& shared : n.shared)
       for (const ir::Shared::View& v : shared.views) c.window(g.type(shared.base), v.offset_bytes, v.type);
 
-  std::vector<const ir::Type*> sources;
-  for (const auto* group : {&s.params, &s.buffers})
-    for (const TensorMeta& t : *group) sources.push_back(&t.type);
-  for (const UserLeaf& leaf : s.leaves)
-    if (leaf.kind == UserLeaf::Kind::tensor) sources.push_back(&leaf.tensor.type);
+  const std::vector<const ir::Type*> sources = source_types(s);
   for (const ir::Type* t : sources) c.type(*t);
   for (const Result& r : s.results) {
     if (r.kind == Result::Kind::output_view)

@@ -29,7 +29,7 @@ bool has(std::string_view) { return false; }
 }  // namespace
 
 const std::vector<Isa>& all_isas() {
-  static const std::vector<Isa> isas = {
+  static const auto& isas = *new std::vector<Isa>{
       {"avx512",
        "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c",
        {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "f16c"},

@@ -99,4 +99,7 @@ struct Signature {
   std::string torch_version;
 };
 
+/// Of every source, in order. Pointers into the signature.
+std::vector<const ir::Type*> source_types(const Signature&);
+
 }  // namespace precast::artifact

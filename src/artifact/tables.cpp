@@ -73,10 +73,10 @@ int Tables::number(const ir::Size& size) {
       require(symbol_of_.contains(f.symbol.id), "the symbol " + ir::name(f.symbol) + " is not declared");
       return symbol_of_.at(f.symbol.id);
     }
-    static const std::map<Kind, int> kOps = {{Kind::floor_div, PRECAST_FLOOR_DIV},
-                                             {Kind::mod, PRECAST_MOD},
-                                             {Kind::max, PRECAST_MAX},
-                                             {Kind::min, PRECAST_MIN}};
+    static const auto& kOps = *new std::map<Kind, int>{{Kind::floor_div, PRECAST_FLOOR_DIV},
+                                                       {Kind::mod, PRECAST_MOD},
+                                                       {Kind::max, PRECAST_MAX},
+                                                       {Kind::min, PRECAST_MIN}};
     const int a = number(f.a), b = number(f.b);
     return op(kOps.at(f.kind), a, b);
   };
@@ -164,11 +164,7 @@ Tables::Tables(const Metadata& metadata) {
 void Tables::check(const Metadata& metadata) const {
   const Signature& s = metadata.signature;
   const size_t n_tensors = tensors_.size();
-  std::vector<const ir::Type*> sources;
-  for (const auto* group : {&s.params, &s.buffers})
-    for (const TensorMeta& t : *group) sources.push_back(&t.type);
-  for (const UserLeaf& leaf : s.leaves)
-    if (leaf.kind == UserLeaf::Kind::tensor) sources.push_back(&leaf.tensor.type);
+  const std::vector<const ir::Type*> sources = source_types(s);
   const auto in_range = [](int index, size_t n) { return index >= 0 && static_cast<size_t>(index) < n; };
 
   for (size_t t = 0; t < n_tensors; ++t)

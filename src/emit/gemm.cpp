@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "emit/gemm_sized.h"
+#include "emit/merged.h"
 #include "emit/size_text.h"
 #include "util/errors.h"
 
@@ -47,7 +48,6 @@ int64_t product(const Sizes& sizes) {
 
 // ---- Counting over several variables ----
 
-/// Variables walked as one count, outermost first; neighbours that one stride covers are one.
 struct Walk {
   Sizes sizes, strides;
   int64_t run() const { return sizes.empty() ? 1 : sizes.back(); }  // elements before the stride changes
@@ -58,18 +58,9 @@ struct Walk {
 };
 
 Walk walk(const Sizes& sizes, const Sizes& strides) {
-  PRECAST_CHECK(sizes.size() == strides.size(), "a product's operand needs a stride for each variable");
-  Walk w;
-  if (product(sizes) == 0) return w;
-  for (size_t v = 0; v < sizes.size(); ++v) {
-    if (sizes[v] == 1) continue;
-    if (!w.sizes.empty() && w.strides.back() == strides[v] * sizes[v]) {
-      w.sizes.back() *= sizes[v], w.strides.back() = strides[v];
-    } else {
-      w.sizes.push_back(sizes[v]), w.strides.push_back(strides[v]);
-    }
-  }
-  return w;
+  if (product(sizes) == 0) return {};
+  auto [merged_sizes, merged_strides] = merged(sizes, strides, [](int64_t n) { return n == 1; });
+  return {merged_sizes, merged_strides};
 }
 
 std::string offset(const std::string& x, const Walk& w) {

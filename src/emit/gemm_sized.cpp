@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "emit/merged.h"
 #include "emit/size_text.h"
 #include "util/errors.h"
 
@@ -20,7 +21,6 @@ constexpr int64_t kMostSplits = 16;    // as in preamble/gemm_sized.inc
 std::string scalar(ir::Dtype dtype) { return std::string(ir::name(dtype)); }
 bool one(const Size& s) { return s == 1; }
 
-/// Variables walked as one count, outermost first; neighbours that one stride covers are one.
 struct Walk {
   Dims sizes, strides;
   Size run() const { return sizes.empty() ? Size(1) : sizes.back(); }  // elements before the stride changes
@@ -28,17 +28,8 @@ struct Walk {
 };
 
 Walk walk(const Dims& sizes, const Dims& strides) {
-  PRECAST_CHECK(sizes.size() == strides.size(), "a product's operand needs a stride for each variable");
-  Walk w;
-  for (size_t v = 0; v < sizes.size(); ++v) {
-    if (one(sizes[v])) continue;
-    if (!w.sizes.empty() && w.strides.back() == strides[v] * sizes[v]) {
-      w.sizes.back() *= sizes[v], w.strides.back() = strides[v];
-    } else {
-      w.sizes.push_back(sizes[v]), w.strides.push_back(strides[v]);
-    }
-  }
-  return w;
+  auto [merged_sizes, merged_strides] = merged(sizes, strides, one);
+  return {merged_sizes, merged_strides};
 }
 
 std::string offset(const std::string& x, const Walk& w) {

@@ -7,6 +7,7 @@
 
 #include "emit/kernel.h"
 #include "emit/preamble.h"
+#include "emit/run_text.h"
 #include "emit/size_text.h"
 #include "loops/fusion.h"
 #include "loops/lowering.h"
@@ -52,7 +53,7 @@ class Lower {
   }
 
  private:
-  struct Call {
+  struct Launch {
     int function = -1;  // -1: a host op
     std::vector<Pointer> pointers;
     bool can_fail = false, reads_sizes = false, prepares = false;
@@ -176,7 +177,7 @@ class Lower {
 
   /// The packed form of a matrix; made once, whoever reads it.
   void add_packing(const Packing& p) {
-    Call call;
+    Launch call;
     call.function = function(p.text, "_pack");
     const auto [it, fresh] = packed_.emplace(std::pair{call.function, p.source}, p.packed);
     if (!fresh) {
@@ -187,7 +188,7 @@ class Lower {
     call.prepares = p.constant;
     call.pointers = {{p.packed, 0}, p.source};
     out_.kernels.push_back({call.name, "packs a matrix", 0, static_cast<double>((2 * buffer(p.packed).bytes).hint())});
-    calls_.push_back(std::move(call));
+    launches_.push_back(std::move(call));
   }
 
   /// The functions fused into a kernel, in words and as the end of its name.
@@ -223,11 +224,11 @@ class Lower {
   }
 
   void add(Kernel k, bool prepares) {
-    Call call;
+    Launch call;
     if (k.steps[0].kind == Step::Kind::host) {
       call.host = k.steps[0];
       call.name = call.host.what;
-      calls_.push_back(std::move(call));
+      launches_.push_back(std::move(call));
       return;
     }
     if (k.steps[0].kind == Step::Kind::alias) return;
@@ -246,15 +247,15 @@ class Lower {
     if (text.sized_product) out_.routines.insert("multiply_sized");
     if (text.workspace_bytes != 0) {
       call.workspace = static_cast<int>(lifetimes_.size());
-      const int now = static_cast<int>(calls_.size());
+      const int now = static_cast<int>(launches_.size());
       lifetimes_.push_back({now, now, text.workspace_bytes, 0});
     }
     out_.kernels.push_back({call.name, what, text.flops, text.bytes});
-    calls_.push_back(std::move(call));
+    launches_.push_back(std::move(call));
   }
 
   void place_buffers() {
-    for (const Call& c : calls_)
+    for (const Launch& c : launches_)
       if (c.prepares)
         for (const Pointer& p : c.pointers)
           if (Buffer& b = buffer(memory_of(p.buffer).buffer); b.place == Buffer::Place::arena)
@@ -266,14 +267,14 @@ class Lower {
       out_.prepared_bytes += (int64_t{x.bytes} + 63) / 64 * 64;
     }
     std::map<BufferId, std::pair<int, int>> alive;
-    for (int t = 0; t < static_cast<int>(calls_.size()); ++t) {
+    for (int t = 0; t < static_cast<int>(launches_.size()); ++t) {
       const auto touch = [&](BufferId b) {
         b = memory_of(b).buffer;
         auto [it, fresh] = alive.emplace(b, std::pair{t, t});
         it->second.second = t;
       };
-      for (const Pointer& p : calls_[static_cast<size_t>(t)].pointers) touch(p.buffer);
-      for (const loops::HostOperand& o : calls_[static_cast<size_t>(t)].host.operands) touch(o.buffer);
+      for (const Pointer& p : launches_[static_cast<size_t>(t)].pointers) touch(p.buffer);
+      for (const loops::HostOperand& o : launches_[static_cast<size_t>(t)].host.operands) touch(o.buffer);
     }
     std::vector<std::pair<BufferId, size_t>> slots;
     for (const auto& [b, life] : alive) {
@@ -337,52 +338,57 @@ class Lower {
     return out;
   }
 
-  static std::string in_arena(int slot, const ir::Size& offset) {
-    return "f->arena" + (slot < 0 ? "" : " + at" + std::to_string(slot)) + (offset != 0 ? " + " + text(offset) : "");
+  static Address in_arena(int slot, const ir::Size& offset) {
+    return {slot < 0 ? "f->arena" : "f->arena + at" + std::to_string(slot), -1, offset};
   }
 
-  std::string address(BufferId b, ir::Size offset) {
+  Address address(BufferId b, const ir::Size& offset) {
     const Pointer at = memory_of(b, offset);
     const Buffer& x = buffer(at.buffer);
-    offset = at.offset_bytes;
-    std::string base;
     switch (x.place) {
       case Buffer::Place::input:
-        base = "f->in[" + std::to_string(x.slot) + "]";
-        break;
+        return {"f->in", x.slot, at.offset_bytes};
       case Buffer::Place::output:
-        base = "f->out[" + std::to_string(x.slot) + "]";
-        break;
+        return {"f->out", x.slot, at.offset_bytes};
       case Buffer::Place::host:
-        base = "host_out[" + std::to_string(x.slot) + "]";
-        break;
+        return {"host_out", x.slot, at.offset_bytes};
       case Buffer::Place::prepared:
-        base = "f->prepared", offset += x.offset;
-        break;
+        return {"f->prepared", -1, at.offset_bytes + x.offset};
       default:
-        return "(char*)" + in_arena(x.arena_slot, offset + x.offset);
+        return in_arena(x.arena_slot, at.offset_bytes + x.offset);
     }
-    return "(char*)" + base + (offset != 0 ? " + " + text(offset) : "");
+  }
+
+  Call call_of(const Launch& l) {
+    Call c{l.function, l.name, {}, l.can_fail, l.reads_sizes, -1, {}};
+    for (const Pointer& p : l.pointers) c.pointers.push_back(address(p.buffer, p.offset_bytes));
+    if (l.workspace >= 0) {
+      const loops::Lifetime& life = lifetimes_[static_cast<size_t>(l.workspace)];
+      c.pointers.push_back(in_arena(life.slot, life.offset));
+    }
+    if (l.function >= 0) return c;
+    c.host_op = l.host.host_op;
+    for (const loops::HostOperand& o : l.host.operands) c.pointers.push_back(address(o.buffer, o.offset_bytes));
+    for (const BufferId b : l.host.results) c.host_results.push_back(buffer(b).slot);
+    return c;
   }
 
   void write_run() {
     std::string& t = out_.run;
     for (const Function& f : functions_) t += "void " + f.name + "(const precast_host*, void* const*);\n";
-    if (std::any_of(calls_.begin(), calls_.end(), [](const Call& c) { return c.can_fail; })) t += kReport;
+    if (std::ranges::any_of(launches_, &Launch::can_fail)) t += report_text();
     for (const bool prepare : {false, true}) {
+      std::vector<Call> calls;
+      for (const Launch& l : launches_)
+        if (l.prepares == prepare) calls.push_back(call_of(l));
       int host_slots = 0;
-      bool faults = false;
-      std::string body;
-      for (const Call& c : calls_) {
-        if (c.prepares != prepare) continue;
-        faults |= c.can_fail;
-        for (const BufferId b : c.host.results) host_slots = std::max(host_slots, buffer(b).slot + 1);
-        body += c.function < 0 ? host_call(c) : kernel_call(c);
-      }
+      for (const Call& c : calls)
+        for (const int slot : c.host_results) host_slots = std::max(host_slots, slot + 1);
+      std::string body = run_text(calls);
       t += std::string("int precast_") + (prepare ? "prepare" : "run") + "(precast_frame* f) {\n";
       t += "const precast_host* const host = f->host;\n(void)host;\n";
       if (host_slots > 0) t += "void* host_out[" + std::to_string(host_slots) + "];\n";
-      if (faults) t += "precast_fault fault = {};\n";
+      if (std::ranges::any_of(calls, &Call::can_fail)) t += "precast_fault fault = {};\n";
       body = slot_starts(body) + body;
       t += declare_sizes(body, program_.symbols, "f->sizes") + body + "return PRECAST_OK;\n}\n";
     }
@@ -402,61 +408,6 @@ class Lower {
     return t;
   }
 
-  std::string kernel_call(const Call& c) {
-    std::string list;
-    const auto add = [&](const std::string& p) { list += (list.empty() ? "" : ", ") + p; };
-    for (const Pointer& p : c.pointers) add(address(p.buffer, p.offset_bytes));
-    if (c.workspace >= 0) {
-      const loops::Lifetime& life = lifetimes_[static_cast<size_t>(c.workspace)];
-      add(in_arena(life.slot, life.offset));
-    }
-    if (c.can_fail) add("&fault");
-    if (c.reads_sizes) add("(void*)f->sizes");
-    std::string t = "{\nvoid* P[] = {" + list + "};\n" + c.name + "(host, P);\n}\n";
-    if (c.can_fail) t += "if (fault.code) return precast_report(host, fault);\n";
-    return t;
-  }
-
-  std::string host_call(const Call& c) {
-    const Step& s = c.host;
-    std::string in, t = "{\n";
-    for (const loops::HostOperand& o : s.operands) in += (in.empty() ? "" : ", ") + address(o.buffer, o.offset_bytes);
-    t += in.empty() ? "void** in = 0;\n" : "void* in[] = {" + in + "};\n";
-    t += "void* out[" + std::to_string(std::max<size_t>(s.results.size(), 1)) + "] = {};\n";
-    t += "if (host->host_op(host->context, " + std::to_string(s.host_op) +
-         ", f->sizes, in, out) != 0) return PRECAST_HOST;\n";
-    for (size_t i = 0; i < s.results.size(); ++i)
-      t += "host_out[" + std::to_string(buffer(s.results[i]).slot) + "] = out[" + std::to_string(i) + "];\n";
-    return t + "}\n";
-  }
-
-  static constexpr const char* kReport =
-      R"(static int precast_report(const precast_host* host, const precast_fault& f) {
-  char text[200];
-  int n = 0;
-  const auto put = [&](const char* s) { while (*s && n < 199) text[n++] = *s++; };
-  const auto put_number = [&](i64 x) {
-    char digits[24];
-    int d = 0;
-    u64 rest = x < 0 ? 0 - (u64)x : (u64)x;
-    do digits[d++] = (char)('0' + rest % 10); while (rest /= 10);
-    if (x < 0) digits[d++] = '-';
-    while (d > 0 && n < 199) text[n++] = digits[--d];
-  };
-  if (f.dim == -2) {
-    put(f.op);
-  } else if (f.dim < 0) {
-    put("integer division or modulo by zero");
-  } else {
-    put(f.op), put(": index "), put_number(f.index), put(" is out of bounds for dimension "), put_number(f.dim);
-    put(" with size "), put_number(f.extent);
-  }
-  text[n] = 0;
-  host->fail(host->context, PRECAST_RUN, text);
-  return PRECAST_RUN;
-}
-)";
-
   const LowerConfig& config_;
   loops::Lowering lowering_;
   Program program_;
@@ -466,7 +417,7 @@ class Lower {
   std::map<std::string, int> products_;  // by what they read as B
   std::map<std::pair<int, Pointer>, BufferId> packed_;
   std::map<BufferId, BufferId> same_;  // packed twice: the first one
-  std::vector<Call> calls_;
+  std::vector<Launch> launches_;
   std::vector<Function> functions_;
   std::map<std::string, int> functions_by_text_;
   std::vector<loops::Lifetime> lifetimes_;

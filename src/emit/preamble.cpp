@@ -73,11 +73,11 @@ std::string routine_preamble(const std::set<std::string>& functions) {
 }
 
 std::string_view preamble() {
-  static const std::string text = [] {
+  static const auto& text = *new std::string([] {
     std::string all;
     for (std::string_view piece : kPieces) all += piece;
     return all;
-  }();
+  }());
   return text;
 }
 

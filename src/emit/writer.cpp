@@ -146,9 +146,10 @@ void Writer::guard_empty(ExprId id) {
 }
 
 std::string Writer::call(const Expr& e) {
-  static const std::set<std::string> kExact = {"neg",   "abs",  "sign",  "relu",  "maximum", "minimum",  "fmax", "fmin",
-                                               "floor", "ceil", "round", "trunc", "select",  "copysign", "clone"};
-  static const std::set<std::string> kDivisions = {"div_floor", "div_trunc", "remainder", "fmod"};
+  static const auto& kExact =
+      *new std::set<std::string>{"neg",   "abs",  "sign",  "relu",  "maximum", "minimum",  "fmax", "fmin",
+                                 "floor", "ceil", "round", "trunc", "select",  "copysign", "clone"};
+  static const auto& kDivisions = *new std::set<std::string>{"div_floor", "div_trunc", "remainder", "fmod"};
   std::string args;
   bool varying = false;
   for (const ExprId a : e.args) {
@@ -160,7 +161,7 @@ std::string Writer::call(const Expr& e) {
     return "checked_" + e.name + "<" + type_name(e.dtype) + ", W>(" + args + ", " + (varying && tail ? "len" : "W") +
            ", fault)";
   }
-  static const std::set<std::string> kByDtype = {"div_floor", "div_trunc", "nextafter"};
+  static const auto& kByDtype = *new std::set<std::string>{"div_floor", "div_trunc", "nextafter"};
   const std::string text = e.name + (kByDtype.contains(e.name) ? "<" + type_name(e.dtype) + ">(" : "(") + args + ")";
   const bool rounds = (e.dtype == Dtype::f16 || e.dtype == Dtype::bf16) && !kExact.contains(e.name);
   return rounds ? "round_to<" + type_name(e.dtype) + ">(" + text + ")" : text;

@@ -1,13 +1,13 @@
 #include "host_torch/output_memory.h"
 
-#include <ATen/EmptyTensor.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/core/CPUAllocator.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
 #include <map>
 #include <mutex>
+
+#include "host_torch/described.h"
 
 namespace precast::host_torch {
 
@@ -75,27 +75,13 @@ OutputMemory::OutputMemory(size_t keep_bytes) : pool_(std::make_shared<Pool>(kee
 OutputMemory::~OutputMemory() = default;
 
 at::Tensor OutputMemory::allocate(const precast_tensor& t) const {
-  const auto ndim = static_cast<size_t>(t.ndim);
-  const c10::IntArrayRef sizes(reinterpret_cast<const int64_t*>(t.sizes), ndim),
-      strides(reinterpret_cast<const int64_t*>(t.strides), ndim);
-  const auto dtype = static_cast<at::ScalarType>(t.dtype);
-  const size_t bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype));
-  at::Tensor result;
-  if (bytes < kLarge) {
-    result = at::detail::empty_strided_cpu(sizes, strides, dtype);
-  } else {
-    auto block = std::make_unique<Block<Pool>>(Block<Pool>{pool_, pool_->take(bytes), bytes});
-    void* data = block->data;
-    at::DataPtr pointer(data, block.release(), &Block<Pool>::drop, at::kCPU);
-    c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(pointer), c10::GetCPUAllocator(),
-                         /*resizable=*/true);
-    result = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                      at::scalarTypeToTypeMeta(dtype));
-    result.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
-  }
-  if (t.flags & PRECAST_CONJ) result._set_conj(true);
-  if (t.flags & PRECAST_NEG) result._set_neg(true);
-  return result;
+  const Described result(t);
+  if (result.bytes < kLarge) return result.empty();
+  auto block = std::make_unique<Block<Pool>>(Block<Pool>{pool_, pool_->take(result.bytes), result.bytes});
+  void* data = block->data;
+  at::DataPtr pointer(data, block.release(), &Block<Pool>::drop, at::kCPU);
+  return result.on(c10::Storage(c10::Storage::use_byte_size_t(), result.bytes, std::move(pointer),
+                                c10::GetCPUAllocator(), /*resizable=*/true));
 }
 
 }  // namespace precast::host_torch

@@ -43,14 +43,14 @@ std::optional<int> bracketed(std::string_view text, std::string_view prefix) {
 }  // namespace
 
 std::string_view name(Dtype d) {
-  static const auto names = [] {
+  static const auto& names = *new auto([] {
     std::array<std::string, 256> a;
     for (int i = 0; i < 256; ++i) {
       const DtypeRow* r = row(static_cast<Dtype>(i));
       a[static_cast<size_t>(i)] = r ? std::string(r->name) : "dtype<" + std::to_string(i) + ">";
     }
     return a;
-  }();
+  }());
   return names[static_cast<uint8_t>(d)];
 }
 

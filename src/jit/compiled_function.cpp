@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -14,32 +15,15 @@
 
 namespace precast::detail {
 
+using jit::count;
 using jit::Program;
+using jit::ProgramPtr;
 using jit::StanceKind;
-using ProgramPtr = std::shared_ptr<const Program>;
 
 namespace {
 
-std::string count(size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
-
-/// What a variant became, a line each.
-std::string in_words(const Program& p) {
-  const jit::Account& a = p.account();
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.2f", a.seconds);
-  std::string text = "  " + count(static_cast<size_t>(a.ops), "op") + ", " +
-                     count(static_cast<size_t>(a.kernels), "kernel") + ", " +
-                     count(static_cast<size_t>(a.host_ops), "host op") + "; lowered in " + seconds + " s\n";
-  if (p.differentiable())
-    text += "  forward and backward; " + count(static_cast<size_t>(a.saved), "value") + " saved (" +
-            std::to_string(static_cast<int64_t>(a.saved_bytes)) + " bytes), " + std::to_string(a.recomputed) +
-            " computed again\n";
-  for (const std::string& miss : a.misses)
-    text += "  disk cache: " + (miss.empty() ? std::string("hit") : "miss, " + miss) + "\n";
-  for (const std::string& k : a.kernel_names) text += "  kernel " + k + "\n";
-  for (const std::string& h : a.host_reasons) text += "  host op " + h + "\n";
-  return text;
-}
+/// For the rest of this thread's life, and of the processes that it starts: whoever else wants the processor gets it.
+void step_back() { ::setpriority(PRIO_PROCESS, 0, 19); }  // 0: on Linux, the thread that calls
 
 ProgramPtr lower(jit::Recorded recorded, const jit::Settings& settings) {
   const bool draw = settings.flag("trace.graph_diagram"), ours = settings.backend == "inductor" && !settings.function;
@@ -50,60 +34,11 @@ ProgramPtr lower(jit::Recorded recorded, const jit::Settings& settings) {
   auto p = std::make_shared<const Program>(std::move(recorded), lowering);
   for (const std::string& k : p->account().kernel_names) jit::log("fusion", k);
   for (const std::string& h : p->account().host_reasons) jit::log("perf_hints", "runs in LibTorch: " + h);
-  if (trace) trace->write("account.txt", in_words(*p));
+  if (trace) trace->write("account.txt", jit::in_words(*p));
   return p;
 }
 
 }  // namespace
-
-struct CompiledFunction::Variant {
-  explicit Variant(jit::Guards g) : guards(std::move(g)) {}
-  jit::Guards guards;
-  std::vector<char> requires_grad;  // of parameters and buffers
-  std::vector<std::string> modes;
-  jit::OpenDims open;
-  std::string made_because;  // of what guard
-  std::string eager;         // why calls with these guards run eagerly; empty: they are compiled
-  std::shared_future<ProgramPtr> program;
-  std::vector<std::string> conditions;
-  std::vector<std::pair<jit::ModelPtr, std::shared_ptr<const Binding>>> bound;  // models that fit
-  mutable std::mutex bound_mutex;
-  std::atomic<int64_t> hits = 0;
-  std::atomic<bool> runs_eagerly = false;  // `eager` is set, for good
-
-  bool holds(const Seen& s) const {
-    if (!guards.hold(s.arguments, s.closure, s.ambient) || requires_grad.size() != s.bound) return false;
-    for (size_t i = 0; i < s.bound; ++i)
-      if (s.tensors[i]->requires_grad() != static_cast<bool>(requires_grad[i])) return false;
-    return !s.model || s.model->modes() == modes;
-  }
-  void give_up(std::string why) {
-    eager = std::move(why);
-    runs_eagerly = true;
-  }
-  /// Throws PrecompileError where the model is of another structure.
-  const Binding* binding(const Program& p, const Seen& s) {
-    if (!s.model) return nullptr;
-    const std::lock_guard lock(bound_mutex);
-    for (const auto& [model, binding] : bound)
-      if (model == s.model) return binding.get();
-    auto fresh = p.bind({s.arguments.modules.data(), s.arguments.modules.size()});
-    check_layouts(p.recorded().signature, s);
-    bound.emplace_back(s.model, std::move(fresh));
-    return bound.back().second.get();
-  }
-  /// Results may lie as the weights do. Graphs that are run op by op take any layout, so nobody else asks.
-  static void check_layouts(const artifact::Signature& signature, const Seen& s) {
-    size_t i = 0;
-    for (const auto* list : {&signature.params, &signature.buffers})
-      for (const artifact::TensorMeta& t : *list) {
-        const at::Tensor& now = *s.tensors[i++];
-        if (!ir::equal(t.type.sizes, now.sizes()) || !ir::equal(t.type.strides, now.strides()))
-          throw PrecompileError("module tensor '" + t.name + "' lies otherwise in memory: expected " +
-                                ir::to_string(t.type));
-      }
-  }
-};
 
 CompiledFunction::CompiledFunction(std::string name, jit::Settings settings)
     : name_(std::move(name)), settings_(std::move(settings)) {}
@@ -139,8 +74,7 @@ bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closu
   while (true) {
     while (const VariantPtr v = find(seen, refused)) {
       if (v->runs_eagerly) return run_eagerly(eager), false;
-      if (settings_.async && v->program.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
-        return run_eagerly(eager), false;
+      if (settings_.async && !v->is_ready()) return run_eagerly(eager), false;
       if (run(*v, seen, eager, out, refusal)) return out.keeps != nullptr;
       if (v->runs_eagerly) continue;
       refused.push_back(v);
@@ -158,7 +92,7 @@ bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closu
 
 /// Whether the call has been made; the result is in `out`, or the eager call has it. Else says why the variant does not
 /// serve it; nothing has changed then.
-bool CompiledFunction::run(Variant& v, const Seen& s, const EagerCall& eager, CompiledResult& out,
+bool CompiledFunction::run(jit::Variant& v, const Seen& s, const EagerCall& eager, CompiledResult& out,
                            std::string& refusal) {
   ProgramPtr p;
   try {
@@ -176,14 +110,25 @@ bool CompiledFunction::run(Variant& v, const Seen& s, const EagerCall& eager, Co
     }
     return false;
   }
-  if (settings_.verify_every && (v.hits + 1) % settings_.verify_every == 0 && verify(v, s, eager, *p)) return true;
+  if (v.unchecked) {
+    const std::unique_lock lock(v.checking, std::try_to_lock);
+    if (!lock.owns_lock()) return run_eagerly(eager), true;
+    if (verify(v, s, eager, *p)) {
+      v.unchecked = false;
+      return true;
+    }
+  } else if (settings_.verify_every && (v.hits + 1) % settings_.verify_every == 0 && verify(v, s, eager, *p)) {
+    return true;
+  }
   out.leaves.resize(p->result_leaves());
   try {
     const Binding* binding = v.binding(*p, s);
     Arguments user;  // without the modules, which are bound
-    user.positional = s.arguments.positional - static_cast<int>(s.arguments.modules.size());
-    user.leaves = s.arguments.leaves;
-    user.spec = s.arguments.spec;
+    if (binding) {
+      user.positional = s.arguments.positional - static_cast<int>(s.arguments.modules.size());
+      user.leaves = s.arguments.leaves;
+      user.spec = s.arguments.spec;
+    }
     p->call(binding, binding ? user : s.arguments, {s.tensors.data(), s.tensors.size()},
             p->differentiable() ? eager.keep(eager.self) : jit::Again(), {out.leaves.data(), out.leaves.size()});
   } catch (const PrecompileError& e) {
@@ -198,6 +143,15 @@ bool CompiledFunction::run(Variant& v, const Seen& s, const EagerCall& eager, Co
 
 namespace {
 
+/// Gradients that the call itself accumulates cannot be taken back.
+bool can_be_compared(const artifact::Signature& s) {
+  return s.grads.empty() && s.cleared_grads.empty() && s.zeroed_grads.empty();
+}
+
+bool has_gradients(const jit::Seen& s) {
+  return s.ambient.grad && std::ranges::any_of(s.tensors, [](const at::Tensor* t) { return t->requires_grad(); });
+}
+
 bool close(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
@@ -208,9 +162,9 @@ bool close(const at::Tensor& a, const at::Tensor& b) {
 }  // namespace
 
 /// Runs the compiled call, puts back what it wrote, runs eagerly, and compares. Eager's call is the one that counts.
-bool CompiledFunction::verify(Variant& v, const Seen& s, const EagerCall& eager, const Program& p) {
+bool CompiledFunction::verify(jit::Variant& v, const Seen& s, const EagerCall& eager, const Program& p) {
   const artifact::Signature& signature = p.recorded().signature;
-  if (!signature.grads.empty() || !signature.cleared_grads.empty() || !signature.zeroed_grads.empty()) return false;
+  if (!can_be_compared(signature)) return false;
   const at::NoGradGuard no_grad;
   std::vector<std::pair<at::Tensor, at::Tensor>> before;  // what it writes, and its value
   for (const artifact::WriteBack& w : signature.writes) {
@@ -244,42 +198,40 @@ bool CompiledFunction::verify(Variant& v, const Seen& s, const EagerCall& eager,
   bool equal = found.size() == expected.size();
   for (size_t i = 0; equal && i < found.size(); ++i) equal = close(found[i], expected[i]);
   if (equal) return true;
-  warn("compile: " + name_ +
-       ": verify_every found a compiled call that differs from eager; calls of this kind run "
-       "eagerly from now on. Does it depend on what is no argument (a captured reference, a global)?");
+  warn("compile: " + name_ + ": " + (settings_.verify_every ? "verify_every" : "the first compiled call") +
+       " found a difference from eager; calls of this kind run eagerly from now on. Does the function depend on what "
+       "is no argument (a captured reference, a global)?");
   const std::unique_lock lock(mutex_);
   if (!v.runs_eagerly) v.give_up("a compiled call differed from eager");
   return true;
 }
 
-std::string CompiledFunction::first_failure(const Variant& v, const Seen& s) const {
-  if (std::string why = v.guards.first_failure(s.arguments, s.closure, s.ambient); !why.empty()) return why;
-  if (v.requires_grad.size() != s.bound)
-    return "the modules: expected " + std::to_string(v.requires_grad.size()) + " parameters and buffers, found " +
-           std::to_string(s.bound);
-  for (size_t i = 0; i < s.bound; ++i)
-    if (s.tensors[i]->requires_grad() != static_cast<bool>(v.requires_grad[i]))
-      return "module tensor " + std::to_string(i) + ": requires_grad: expected " +
-             (v.requires_grad[i] ? "true" : "false") + ", found " + (v.requires_grad[i] ? "false" : "true");
-  if (s.model && s.model->modes() != v.modes) return "the modules are in another mode (train, eval)";
-  return {};
+/// The first call of its kind, and it has been noted. Few are kept: sizes that never come back must not pile up.
+bool CompiledFunction::is_new(const Seen& s) {
+  constexpr size_t kKept = 16;
+  const std::unique_lock lock(mutex_);
+  for (const jit::Guards& g : met_)
+    if (g.hold(s.arguments, s.closure, s.ambient)) return false;
+  if (met_.size() == kKept) met_.erase(met_.begin());
+  met_.emplace_back(s.arguments, s.closure, s.ambient);
+  return true;
 }
 
 void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::string& refusal) {
-  size_t count = 0;
+  size_t made = 0;
   std::string why = refusal;
   {
     const std::shared_lock lock(mutex_);
-    count = variants_.size();
-    if (why.empty() && count) why = first_failure(*variants_.back(), s);
+    made = variants_.size();
+    if (why.empty() && made) why = variants_.back()->first_failure(s);
   }
   const StanceKind stance = jit::stance();
   if (stance == StanceKind::fail_on_recompile)
     throw CompileError(name_ + ": the stance is \"fail_on_recompile\", and no compiled code serves this call" +
                        (why.empty() ? "" : ": " + why));
   if (stance == StanceKind::eager_on_recompile) return run_eagerly(eager);
-  if (count) jit::log("recompiles", name_ + ": " + why);
-  if (count >= static_cast<size_t>(get_cache_size_limit())) {
+  if (made) jit::log("recompiles", name_ + ": " + why);
+  if (made >= static_cast<size_t>(get_cache_size_limit())) {
     const std::string limit = "the limit of " + std::to_string(get_cache_size_limit()) +
                               " variants (set_cache_size_limit) is reached; the last guard that failed: " + why;
     if (settings_.fullgraph) throw CompileError(name_ + ": " + limit);
@@ -287,11 +239,11 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     return run_eagerly(eager);
   }
 
+  if (settings_.async && is_new(s)) return run_eagerly(eager);  // a call that never comes back costs nothing
+  // A replay takes as long as the call: without gradients the compiled code can be compared instead, when it is there.
+  const bool later = settings_.async && checks_later_ && !has_gradients(s);
   jit::OpenDims open = dims_to_open(s);
-  auto v = std::make_shared<Variant>(jit::Guards(s.arguments, s.closure, s.ambient, open));
-  v->open = open;
-  for (size_t i = 0; i < s.bound; ++i) v->requires_grad.push_back(s.tensors[i]->requires_grad());
-  if (s.model) v->modes = s.model->modes();
+  auto v = std::make_shared<jit::Variant>(s, open);
   const auto add = [&] {
     const std::unique_lock lock(mutex_);
     if (!variants_.empty()) v->made_because = why;
@@ -299,7 +251,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   };
   const auto as_sized = [&](const jit::OpenDims& dims) {
     return jit::record(s.arguments, [&](const ResultSink& sink) { eager.run(eager.self, &sink); },
-                       {.verify = true, .fullgraph = settings_.fullgraph, .open = dims});
+                       {.verify = !later, .fullgraph = settings_.fullgraph, .open = dims});
   };
   jit::Recorded recorded;
   try {
@@ -320,19 +272,21 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     if (settings_.fullgraph) throw CompileError(name_ + " cannot be compiled as one graph: " + e.what());
     if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + e.what());
     v->give_up(e.what());
-    {
-      const std::unique_lock lock(mutex_);
-      cuts_.emplace_back(e.what());
-    }
     add();
     return run_eagerly(eager);
   }
   if (recorded.discarded) eager.run(eager.self, nullptr);
+  if (later && !can_be_compared(recorded.signature)) {  // so the next one is recorded and replayed
+    checks_later_ = false;
+    return;
+  }
+  v->unchecked = later;
   v->conditions = recorded.signature.conditions;
   if (jit::logs("graph")) jit::log("graph", ir::print(recorded.graph));
   if (jit::logs("guards"))
     for (const std::string& line : v->guards.in_words()) jit::log("guards", name_ + ": " + line);
   v->program = std::async(std::launch::async, [recorded = std::move(recorded), &settings = settings_]() mutable {
+                 if (settings.async) step_back();
                  return lower(std::move(recorded), settings);
                }).share();
   add();
@@ -361,7 +315,7 @@ jit::OpenDims CompiledFunction::dims_to_open(const Seen& s) const {
 void CompiledFunction::reset() {
   const std::unique_lock recording(recording_);
   const std::unique_lock lock(mutex_);
-  variants_.clear(), cuts_.clear(), specialized_.clear();
+  variants_.clear(), met_.clear(), specialized_.clear();
   models_.clear();
   warned_ = false;
 }
@@ -382,22 +336,12 @@ std::string CompiledFunction::explain() const {
                      count(variants_.empty() ? 0 : variants_.size() - 1, "recompile") + ", " +
                      count(static_cast<size_t>(eager_calls_), "eager call") + "\n";
   for (size_t i = 0; i < variants_.size(); ++i) {
-    const Variant& v = *variants_[i];
+    const jit::Variant& v = *variants_[i];
     text += "variant " + std::to_string(i) + ", " + count(static_cast<size_t>(v.hits), "call") + "\n";
-    if (!v.made_because.empty()) text += "  made because: " + v.made_because + "\n";
-    for (const std::string& line : v.guards.in_words()) text += "  guard: " + line + "\n";
-    for (const std::string& c : v.conditions) text += "  condition: " + c + "\n";
-    if (!v.eager.empty()) {
-      text += "  runs eagerly: " + v.eager + "\n";
-      continue;
-    }
-    if (v.program.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-      text += "  is being compiled\n";
-      continue;
-    }
-    text += in_words(*v.program.get());
+    text += v.in_words();
   }
-  for (const std::string& c : cuts_) text += "cut: " + c + "\n";
+  for (const VariantPtr& v : variants_)
+    if (!v->program.valid()) text += "cut: " + v->eager + "\n";
   if (!specialized_.empty()) text += "sizes are not dynamic: " + specialized_ + "\n";
   return text;
 }

@@ -1,17 +1,14 @@
 // The variants of one callable: which of them serves a call, when another one is made, and what became of all.
 #pragma once
 #include <atomic>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <string>
 #include <vector>
 
-#include "jit/guards.h"
-#include "jit/model.h"
 #include "jit/options.h"
-#include "jit/program.h"
+#include "jit/variant.h"
 #include "precast/detail/compile_core.h"
 
 namespace precast::detail {
@@ -27,25 +24,16 @@ class CompiledFunction {
   void wait() const;
 
  private:
-  struct Variant;
-  using VariantPtr = std::shared_ptr<Variant>;
-  /// What a call brings, looked at once.
-  struct Seen {
-    const Arguments& arguments;
-    std::span<const std::byte> closure;
-    jit::Ambient ambient;
-    jit::Tensors tensors;  // all sources
-    size_t bound = 0;      // of them, parameters and buffers
-    jit::ModelPtr model;
-  };
+  using Seen = jit::Seen;
+  using VariantPtr = jit::VariantPtr;
 
   Seen look(const Arguments&, std::span<const std::byte> closure);
   VariantPtr find(const Seen&, const std::vector<VariantPtr>& refused) const;
-  std::string first_failure(const Variant&, const Seen&) const;
-  bool run(Variant&, const Seen&, const EagerCall&, CompiledResult&, std::string& refusal);
-  bool verify(Variant&, const Seen&, const EagerCall&, const jit::Program&);
+  bool run(jit::Variant&, const Seen&, const EagerCall&, CompiledResult&, std::string& refusal);
+  bool verify(jit::Variant&, const Seen&, const EagerCall&, const jit::Program&);
   void record(const Seen&, const EagerCall&, const std::string& refusal);
   void run_eagerly(const EagerCall&);
+  bool is_new(const Seen&);
   jit::OpenDims dims_to_open(const Seen&) const;
 
   const std::string name_;
@@ -54,8 +42,9 @@ class CompiledFunction {
   mutable std::shared_mutex mutex_;  // of the list
   std::mutex recording_;             // one at a time
   std::vector<VariantPtr> variants_;
-  std::vector<std::string> cuts_;  // in words
-  std::string specialized_;        // why sizes cannot be dynamic, once that is known
+  std::vector<jit::Guards> met_;  // of calls that ran once, before anything was recorded (async)
+  bool checks_later_ = true;      // a recording may be checked when it is compiled (async)
+  std::string specialized_;       // why sizes cannot be dynamic, once that is known
   std::atomic<int64_t> eager_calls_ = 0;
   std::atomic<bool> warned_ = false;
 };

@@ -15,11 +15,11 @@ struct Joint {
 };
 
 struct Halves {
-  ir::Graph forward;        // outputs: Joint::results in order, then what is saved
-  ir::Graph backward;       // inputs: `inputs`, what is saved, all tangents; outputs: Joint::gradients in order
-  std::vector<int> inputs;  // of the joint graph, that backward reads
-  int saved = 0;
-  double saved_bytes = 0, recomputed = 0;  // recomputed: nodes that stand in both
+  ir::Graph forward;              // outputs: Joint::results in order, then what is saved
+  ir::Graph backward;             // inputs: `inputs`, what is saved, all tangents; outputs: Joint::gradients in order
+  std::vector<int> inputs;        // of the joint graph, that backward reads
+  int saved = 0, recomputed = 0;  // recomputed: nodes that stand in both
+  double saved_bytes = 0;
 };
 
 /// Throws PrecompileError when a result depends on a tangent.

@@ -75,7 +75,7 @@ detail::RunnablePtr build(const char* name, const Signature& signature, const ir
     }
   } else {
     const emit::Emitted emitted = emit::lower(graph);
-    account.ops += emitted.total_ops, account.lowered += emitted.lowered_ops;
+    account.ops += emitted.total_ops;
     account.kernels += static_cast<int>(emitted.kernels.size());
     account.host_ops += static_cast<int>(emitted.host_ops.size());
     for (const emit::HostOp& op : emitted.host_ops) account.host_reasons.push_back(op.op + ": " + op.why);
@@ -90,21 +90,15 @@ detail::RunnablePtr build(const char* name, const Signature& signature, const ir
   }
   log("code", pair.code);
   return detail::load_from_memory({std::move(pair.code), std::move(pair.cache)},
-                                  {std::move(run), lowering.step_memory});
+                                  {std::move(run), lowering.step_memory, /*announce=*/false});
 }
 
 /// Whether graph input `i` is a source as it is, and no window on a memory that several share.
 bool is_whole(const Signature& s, const ir::Graph& g, size_t i) {
   const artifact::GraphInput& input = s.graph_inputs[i];
-  const auto source = static_cast<size_t>(input.source), params = s.params.size(), bound = params + s.buffers.size();
-  const ir::Type* type = nullptr;
-  if (source < params) type = &s.params[source].type;
-  if (source >= params && source < bound) type = &s.buffers[source - params].type;
-  size_t next = bound;
-  for (const UserLeaf& leaf : s.leaves)
-    if (leaf.kind == UserLeaf::Kind::tensor && next++ == source) type = &leaf.tensor.type;
+  const ir::Type& type = *artifact::source_types(s).at(static_cast<size_t>(input.source));
   const bool written = std::ranges::any_of(s.writes, [&](const auto& w) { return w.source == input.source; });
-  return type && !written && input.offset_bytes == 0 && *type == g.type(g.inputs[i]);
+  return !written && input.offset_bytes == 0 && type == g.type(g.inputs[i]);
 }
 
 }  // namespace
@@ -156,10 +150,9 @@ void Program::lower_both(const Lowering& lowering) {
     tangent_types_.push_back(joint.graph.type(joint.graph.inputs[i]));
   Halves halves = partition(joint);
   account_.saved_bytes = halves.saved_bytes;
-  account_.recomputed = static_cast<int>(halves.recomputed);
+  account_.recomputed = halves.recomputed;
 
   // An argument that is a window on a shared memory, or is written, is saved as a copy.
-  std::vector<int> direct;
   std::vector<ir::ValueId> copied;  // of the forward graph
   ir::Graph& back = halves.backward;
   std::vector<ir::ValueId> direct_inputs, copied_inputs;
@@ -180,11 +173,10 @@ void Program::lower_both(const Lowering& lowering) {
   back.inputs.insert(back.inputs.end(), rest.begin(), rest.end());
   auto& outputs = halves.forward.outputs;
   outputs.insert(outputs.begin() + static_cast<std::ptrdiff_t>(joint.results.size()), copied.begin(), copied.end());
-  saved_ = static_cast<int>(copied.size()) + halves.saved;
-  account_.saved = saved_;
+  account_.saved = static_cast<int>(copied.size()) + halves.saved;
 
-  forward.out_spec = "(" + s.out_spec + ", " + flat_spec(static_cast<size_t>(saved_)) + ")";
-  for (int i = 0; i < saved_; ++i) {
+  forward.out_spec = "(" + s.out_spec + ", " + flat_spec(static_cast<size_t>(account_.saved)) + ")";
+  for (int i = 0; i < account_.saved; ++i) {
     Result& r = forward.results.emplace_back();
     r.kind = Result::Kind::output;
     r.index = static_cast<int>(joint.results.size()) + i;
@@ -215,21 +207,14 @@ void Program::lower_both(const Lowering& lowering) {
 
 /// Each symbol gets an input of its own, of type f32[u0,0]: what else backward gets need not show it as a whole dim.
 void Program::carry_sizes(ir::Graph& back) {
-  const Signature& s = recorded_.signature;
+  const std::vector<const ir::Type*> sources = artifact::source_types(recorded_.signature);
   for (const ir::Symbol& symbol : back.symbols) {
-    int source = static_cast<int>(s.params.size() + s.buffers.size());
-    bool found = false;
-    for (const UserLeaf& leaf : s.leaves) {
-      if (leaf.kind != UserLeaf::Kind::tensor) continue;
-      const ir::Dims& sizes = leaf.tensor.type.sizes;
-      const auto at = std::ranges::find(sizes, ir::Size::symbol(symbol));
-      if (!found && at != sizes.end()) {
-        size_sources_.emplace_back(source, at - sizes.begin());
-        found = true;
-      }
-      ++source;
-    }
-    PRECAST_CHECK(found, "the symbol " + ir::name(symbol) + " is the size of no argument");
+    const ir::Size size = ir::Size::symbol(symbol);
+    const auto source = std::ranges::find_if(
+        sources, [&](const ir::Type* t) { return std::ranges::find(t->sizes, size) != t->sizes.end(); });
+    PRECAST_CHECK(source != sources.end(), "the symbol " + ir::name(symbol) + " is the size of no argument");
+    const ir::Dims& sizes = (*source)->sizes;
+    size_sources_.emplace_back(source - sources.begin(), std::ranges::find(sizes, size) - sizes.begin());
     back.inputs.push_back(back.add_value(ir::contiguous(ir::Dtype::f32, {ir::Size::symbol(symbol), 0})));
   }
 }

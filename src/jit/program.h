@@ -25,7 +25,7 @@ struct Lowering {
 
 /// What lowering made of a recording, for people.
 struct Account {
-  int ops = 0, lowered = 0, kernels = 0, host_ops = 0;
+  int ops = 0, kernels = 0, host_ops = 0;
   std::vector<std::string> host_reasons, kernel_names;  // "aten::fft: FFT"; "k3: add relu"
   std::vector<std::string> misses;                      // of the disk cache, one a graph; empty: a hit
   int saved = 0, recomputed = 0;
@@ -66,9 +66,8 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<int> gradient_sources_;  // one per result of backward
   std::vector<ir::Type> tangent_types_;
   /// Where backward gets the sizes that are open: a source and its dim, for each symbol.
-  std::vector<std::pair<int, int64_t>> size_sources_;
+  std::vector<std::pair<int64_t, int64_t>> size_sources_;
   std::string backward_spec_;
-  int saved_ = 0;
 };
 
 }  // namespace precast::jit

@@ -130,20 +130,14 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
   const bool grad_mode = at::GradMode::is_enabled();
   Recorded recorded;
   Flow flow(call.sources());
+  std::string out_spec;
   size_t own = 0;  // leaves of the result
   const auto fn = [&] {
     const at::AutoGradMode as_outside(grad_mode);
     std::vector<trace::Leaf> leaves;
     run([&](const detail::Leaves& result, const std::string& spec) {
-      recorded.out_spec = spec;
-      for (const detail::Leaf& leaf : result) {
-        trace::Leaf& out = leaves.emplace_back();
-        out.is_tensor = leaf.kind == detail::Kind::tensor;
-        if (out.is_tensor)
-          out.tensor = *leaf.tensor;
-        else
-          out.value = api::value_of(leaf);
-      }
+      out_spec = spec;
+      leaves = api::recorded_leaves(result);
     });
     own = leaves.size();
     if (grad_mode) flow.add(leaves, how.open.empty() ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
@@ -165,7 +159,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
 
   recorded.graph = std::move(recording.graph);
   Signature& s = recorded.signature = std::move(recording.signature);
-  s.out_spec = recorded.out_spec;
+  s.out_spec = std::move(out_spec);
   if (flow.results.empty()) {
     for (Result& r : s.results) r.required_grad = false;
     return recorded;

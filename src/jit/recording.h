@@ -15,8 +15,7 @@ namespace precast::jit {
 struct Recorded {
   ir::Graph graph;                // with gradients: tangents are its last inputs
   artifact::Signature signature;  // of the call; results are the call's own
-  std::string out_spec;
-  std::vector<int> tangents;  // result that each is the gradient of
+  std::vector<int> tangents;      // result that each is the gradient of
   /// One per source that a gradient flows to.
   struct Gradient {
     int source = 0;

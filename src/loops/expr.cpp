@@ -178,7 +178,7 @@ void Exprs::visit(const std::vector<ExprId>& roots, const std::function<void(Exp
 void Exprs::visit(ExprId id, const std::function<void(ExprId)>& f) const { visit(std::vector{id}, f); }
 
 double operation_cost(const Expr& e) {
-  static const std::map<std::string, double> costs = {
+  static const auto& costs = *new std::map<std::string, double>{
       {"div", 4},      {"sqrt", 4},    {"rsqrt", 8},     {"reciprocal", 4}, {"exp", 12},   {"exp2", 12},
       {"expm1", 14},   {"log", 14},    {"log2", 14},     {"log10", 14},     {"log1p", 16}, {"sin", 20},
       {"cos", 20},     {"tan", 30},    {"asin", 20},     {"acos", 20},      {"atan", 20},  {"sinh", 20},

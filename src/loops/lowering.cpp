@@ -12,7 +12,7 @@ namespace precast::loops {
 namespace {
 
 const Rules& rules() {
-  static const Rules table = [] {
+  static const auto& table = *new Rules([] {
     Rules r;
     add_pointwise_rules(r);
     add_reduction_rules(r);
@@ -24,7 +24,7 @@ const Rules& rules() {
     add_index_rules(r);
     add_shape_rules(r);
     return r;
-  }();
+  }());
   return table;
 }
 

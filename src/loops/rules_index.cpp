@@ -189,7 +189,7 @@ bool scatter(Lowering& l, const ir::Node& n) {
     if (r.op == n.op) how = r.how;
   if (n.op == "aten::scatter_reduce.two") {
     const std::string& reduce = std::get<std::string>(*n.find("reduce"));
-    static const std::map<std::string, Reduction> kinds = {
+    static const auto& kinds = *new std::map<std::string, Reduction>{
         {"sum", Reduction::sum}, {"prod", Reduction::prod}, {"amax", Reduction::amax}, {"amin", Reduction::amin}};
     if (!kinds.contains(reduce)) return l.refuse("reduction " + reduce);
     if (!flag(n, "include_self")) return l.refuse("include_self=False");

@@ -114,11 +114,11 @@ const Row kRows[] = {
 };
 
 const Row* row(std::string_view op) {
-  static const std::map<std::string_view, const Row*> index = [] {
+  static const auto& index = *new std::map<std::string_view, const Row*>([] {
     std::map<std::string_view, const Row*> m;
     for (const Row& r : kRows) m[r.op] = &r;
     return m;
-  }();
+  }());
   return index.at(op);
 }
 
@@ -184,11 +184,11 @@ bool pointwise(Lowering& l, const ir::Node& n) {
     const ExprId zero = ex.constant(Dtype::b8, int64_t{0});
     if (!on_bools(ex, function, {zero, zero})) return l.refuse("bool has no kernel for it");
   } else if (!ir::is_float(dtype)) {
-    static const std::set<std::string_view> kFloatOnly = {
+    static const auto& kFloatOnly = *new std::set<std::string_view>{
         "exp", "exp2", "expm1",  "log",    "log2",    "log10",   "log1p", "sqrt",  "rsqrt", "reciprocal", "sin",
         "cos", "tan",  "asin",   "acos",   "atan",    "sinh",    "cosh",  "tanh",  "asinh", "acosh",      "atanh",
         "erf", "erfc", "erfinv", "lgamma", "digamma", "sigmoid", "div",   "atan2", "hypot", "copysign",   "nextafter"};
-    static const std::set<std::string_view> kSame = {"floor", "ceil", "round", "trunc"};
+    static const auto& kSame = *new std::set<std::string_view>{"floor", "ceil", "round", "trunc"};
     if (kFloatOnly.contains(function)) return l.refuse("integers have no kernel for it");
     if (kSame.contains(function)) function = "clone";
     if (function == "fmax") function = "maximum";

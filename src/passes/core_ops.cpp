@@ -6,7 +6,7 @@
 namespace precast::passes {
 
 std::optional<Family> core_family(std::string_view op) {
-  static const std::unordered_map<std::string_view, Family> families = [] {
+  static const auto& families = *new std::unordered_map<std::string_view, Family>([] {
     std::unordered_map<std::string_view, Family> m;
     auto add = [&](Family f, std::initializer_list<std::string_view> ops) {
       for (std::string_view name : ops) m.emplace(name, f);
@@ -122,7 +122,7 @@ std::optional<Family> core_family(std::string_view op) {
     add(Family::shape, {"prim::view", "prim::scatter", "aten::cat", "aten::constant_pad_nd", "aten::flip", "aten::roll",
                         "aten::repeat"});
     return m;
-  }();
+  }());
   auto it = families.find(op);
   if (it == families.end()) return {};
   return it->second;

@@ -30,11 +30,11 @@ void add(Table& table, std::span<const Row> rows) {
     PRECAST_CHECK(table.emplace(row.op, row.rule).second, std::string(row.op) + " has two rows");
 }
 const Table& all_rules() {
-  static const Table rules = [] {
+  static const auto& rules = *new Table([] {
     Table table;
     for (auto rows : kTables) add(table, rows());
     return table;
-  }();
+  }());
   return rules;
 }
 Rule find(const Table& table, std::string_view op) {

@@ -232,8 +232,9 @@ struct Loader {
   }
 
   ArtifactPtr load(std::span<const std::byte> cache) {
-    warn("loading " + name +
-         ": an artifact and its cache are executable input; load only files that you made or trust");
+    if (options.announce)
+      warn("loading " + name +
+           ": an artifact and its cache are executable input; load only files that you made or trust");
     std::string why;
     if (options.use_cache)
       if (ArtifactPtr loaded = from_cache(cache, why)) return loaded;

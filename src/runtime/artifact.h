@@ -20,6 +20,7 @@ enum class Mode { compiled, graph };
 struct LoadOptions {
   bool host_runs_graphs = true;  // false: without kernels there is nothing to run, so load() fails (standalone)
   bool use_cache = true;         // false: compile from the text
+  bool announce = true;          // that loading runs what was loaded; false: this process made it
 };
 
 class Artifact {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <precast/compile.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -369,10 +370,85 @@ TEST_CASE("compile: errors of the function pass through and leave nothing behind
   CHECK_THROWS_AS(pick(x, bad), c10::Error);
 }
 
-TEST_CASE("compile: async calls never wait; verify_every finds what guards cannot see") {
-  const auto f = compile([](at::Tensor x) { return x.cos() * 5; }, {.async = true});
+namespace {
+
+/// Calls f, which must agree with `expected` each time, until explain() has the text; a minute at most.
+template <class F, class E>
+bool call_until(const F& f, const at::Tensor& x, const E& expected, const std::string& text) {
+  for (const auto start = std::chrono::steady_clock::now();
+       std::chrono::steady_clock::now() - start < std::chrono::minutes(1);) {
+    CHECK(close(f(x), expected()));
+    if (f.explain().find(text) != std::string::npos) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("compile: async calls never wait") {
+  int runs = 0;
+  const auto f = compile([&runs](at::Tensor x) { return ++runs, x.cos() * 5; }, {.async = true});
   const at::Tensor x = torch::randn({6});
-  for (int i = 0; i < 200; ++i) CHECK(close(f(x), x.cos() * 5));
+  const auto expected = [&] { return x.cos() * 5; };
+  f(x);
+  contains(f.explain(), "0 variants, 0 recompiles, 1 eager call");  // a kind that never comes back is not recorded
+  CHECK(call_until(f, x, expected, "kernel"));
+  CHECK(close(f(x), expected()));  // compared with eager, which counts
+  const int so_far = runs;
+  CHECK(close(f(x), expected()));
+  CHECK(runs == so_far);
+  // With gradients a recording is replayed at once.
+  const at::Tensor w = torch::randn({6}, torch::requires_grad());
+  const auto g = compile([](at::Tensor w) { return (w * w).sum(); }, {.async = true});
+  CHECK(call_until(g, w, [&] { return (w * w).sum(); }, "kernel"));
+  g(w).backward();
+  CHECK(close(w.grad(), 2 * w));
+}
+
+TEST_CASE("compile: the first compiled call of an async function is compared with eager") {
+  static double hidden = 1;
+  const auto f = compile([](at::Tensor x) { return x * hidden; }, {.async = true});
+  const at::Tensor x = torch::randn({6});
+  f(x), f(x);
+  hidden = 2;
+  Warnings warnings;
+  CHECK(call_until(f, x, [&] { return x * 2; }, "runs eagerly: a compiled call differed from eager"));
+  CHECK(torch::equal(f(x), x * 2));
+  REQUIRE(!warnings.seen.empty());
+  contains(warnings.seen[0], "the first compiled call found a difference from eager");
+}
+
+TEST_CASE("compile: async, where a compiled call cannot be taken back, is recorded and replayed") {
+  const auto f = compile(
+      [](torch::nn::LinearImpl& m, at::Tensor x) {
+        const at::AutoGradMode grad(true);
+        m.forward(x).sum().backward();
+        return x * 2;
+      },
+      {.async = true});
+  torch::nn::Linear m(3, 2);
+  const at::Tensor x = torch::randn({4, 3});
+  const auto call = [&](const at::Tensor& x) {
+    const torch::NoGradGuard no_grad;
+    m->zero_grad();
+    const at::Tensor y = f(*m, x);
+    CHECK(close(m->weight.grad(), x.sum(0).expand({2, 3})));
+    return y;
+  };
+  const auto until = [&](const std::string& text) {
+    for (int i = 0; i < 5000 && f.explain().find(text) == std::string::npos; ++i) {
+      CHECK(close(call(x), x * 2));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    contains(f.explain(), text);
+  };
+  until("kernel");
+  CHECK(close(call(x), x * 2));
+}
+
+TEST_CASE("compile: verify_every finds what guards cannot see") {
+  const at::Tensor x = torch::randn({6});
   static double hidden = 1;
   const auto g = compile([](at::Tensor x) { return x * hidden; }, {.verify_every = 2});
   g(x), g(x);

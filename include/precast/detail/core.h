@@ -75,6 +75,7 @@ using GraphFunction = std::function<std::vector<at::Tensor>(const std::vector<at
 struct LoadOptions {
   GraphFunction graph_function{};  // runs the graph of a pair of backend "eager", if there is one
   bool step_memory = false;        // results are valid until the next begin_step()
+  bool announce = true;            // that what is loaded will be executed; false: this process made it
 };
 RunnablePtr load_from_memory(const Pair&, LoadOptions = {});
 void save_weights(const ModuleRef&, const std::filesystem::path&);

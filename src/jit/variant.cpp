@@ -1,0 +1,98 @@
+#include "jit/variant.h"
+
+#include <ATen/ATen.h>
+
+#include <cstdio>
+
+#include "precast/error.h"
+
+namespace precast::jit {
+
+namespace {
+
+/// Results may lie as the weights do. Graphs that are run op by op take any layout, so nobody else asks.
+void check_layouts(const artifact::Signature& signature, const Seen& s) {
+  size_t i = 0;
+  for (const auto* list : {&signature.params, &signature.buffers})
+    for (const artifact::TensorMeta& t : *list) {
+      const at::Tensor& now = *s.tensors[i++];
+      if (!ir::equal(t.type.sizes, now.sizes()) || !ir::equal(t.type.strides, now.strides()))
+        throw PrecompileError("module tensor '" + t.name + "' lies otherwise in memory: expected " +
+                              ir::to_string(t.type));
+    }
+}
+
+}  // namespace
+
+std::string count(size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
+std::string in_words(const Program& p) {
+  const Account& a = p.account();
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.2f", a.seconds);
+  std::string text = "  " + count(static_cast<size_t>(a.ops), "op") + ", " +
+                     count(static_cast<size_t>(a.kernels), "kernel") + ", " +
+                     count(static_cast<size_t>(a.host_ops), "host op") + "; lowered in " + seconds + " s\n";
+  if (p.differentiable())
+    text += "  forward and backward; " + count(static_cast<size_t>(a.saved), "value") + " saved (" +
+            std::to_string(static_cast<int64_t>(a.saved_bytes)) + " bytes), " + std::to_string(a.recomputed) +
+            " computed again\n";
+  for (const std::string& miss : a.misses)
+    text += "  disk cache: " + (miss.empty() ? std::string("hit") : "miss, " + miss) + "\n";
+  for (const std::string& k : a.kernel_names) text += "  kernel " + k + "\n";
+  for (const std::string& h : a.host_reasons) text += "  host op " + h + "\n";
+  return text;
+}
+
+Variant::Variant(const Seen& s, const OpenDims& dims) : guards(s.arguments, s.closure, s.ambient, dims), open(dims) {
+  for (size_t i = 0; i < s.bound; ++i) requires_grad.push_back(s.tensors[i]->requires_grad());
+  if (s.model) modes = s.model->modes();
+}
+
+bool Variant::holds(const Seen& s) const {
+  if (!guards.hold(s.arguments, s.closure, s.ambient) || requires_grad.size() != s.bound) return false;
+  for (size_t i = 0; i < s.bound; ++i)
+    if (s.tensors[i]->requires_grad() != static_cast<bool>(requires_grad[i])) return false;
+  return !s.model || s.model->modes() == modes;
+}
+
+std::string Variant::first_failure(const Seen& s) const {
+  if (std::string why = guards.first_failure(s.arguments, s.closure, s.ambient); !why.empty()) return why;
+  if (requires_grad.size() != s.bound)
+    return "the modules: expected " + std::to_string(requires_grad.size()) + " parameters and buffers, found " +
+           std::to_string(s.bound);
+  for (size_t i = 0; i < s.bound; ++i)
+    if (s.tensors[i]->requires_grad() != static_cast<bool>(requires_grad[i]))
+      return "module tensor " + std::to_string(i) + ": requires_grad: expected " +
+             (requires_grad[i] ? "true, found false" : "false, found true");
+  if (s.model && s.model->modes() != modes) return "the modules are in another mode (train, eval)";
+  return {};
+}
+
+void Variant::give_up(std::string why) {
+  eager = std::move(why);
+  runs_eagerly = true;
+}
+
+const detail::Binding* Variant::binding(const Program& p, const Seen& s) {
+  if (!s.model) return nullptr;
+  const std::lock_guard lock(bound_mutex_);
+  for (const auto& [model, binding] : bound_)
+    if (model == s.model) return binding.get();
+  auto fresh = p.bind({s.arguments.modules.data(), s.arguments.modules.size()});
+  check_layouts(p.recorded().signature, s);
+  bound_.emplace_back(s.model, std::move(fresh));
+  return bound_.back().second.get();
+}
+
+std::string Variant::in_words() const {
+  std::string text;
+  if (!made_because.empty()) text += "  made because: " + made_because + "\n";
+  for (const std::string& line : guards.in_words()) text += "  guard: " + line + "\n";
+  for (const std::string& c : conditions) text += "  condition: " + c + "\n";
+  if (!eager.empty()) return text + "  runs eagerly: " + eager + "\n";
+  if (!is_ready()) return text + "  is being compiled\n";
+  return text + jit::in_words(*program.get());
+}
+
+}  // namespace precast::jit

@@ -1,0 +1,68 @@
+// One way in which a function has been compiled: for which calls, what became of it, and how often it ran.
+#pragma once
+#include <atomic>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jit/guards.h"
+#include "jit/model.h"
+#include "jit/program.h"
+
+namespace precast::jit {
+
+using ProgramPtr = std::shared_ptr<const Program>;
+
+/// What a call brings, looked at once.
+struct Seen {
+  const detail::Arguments& arguments;
+  std::span<const std::byte> closure;
+  Ambient ambient;
+  Tensors tensors;   // all sources
+  size_t bound = 0;  // of them, parameters and buffers
+  ModelPtr model;
+};
+
+struct Variant {
+  Variant(const Seen&, const OpenDims&);
+
+  Guards guards;
+  std::vector<char> requires_grad;  // of parameters and buffers
+  std::vector<std::string> modes;
+  OpenDims open;
+  std::string made_because;                // of what guard
+  std::string eager;                       // why calls with these guards run eagerly; empty: they are compiled
+  std::shared_future<ProgramPtr> program;  // not valid: no call could be recorded
+  std::vector<std::string> conditions;
+  std::atomic<int64_t> hits = 0;
+  std::atomic<bool> runs_eagerly = false;  // `eager` is set, for good
+  std::atomic<bool> unchecked = false;     // nothing has been compared with eager so far
+  std::mutex checking;                     // held by the call that compares
+
+  bool holds(const Seen&) const;
+  /// "argument 0: expected f32[2,3], found f32[2,4]"; empty where they hold.
+  std::string first_failure(const Seen&) const;
+  void give_up(std::string why);
+  bool is_ready() const { return program.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  /// Null where the call has no modules. Throws PrecompileError where the model is of another structure.
+  const detail::Binding* binding(const Program&, const Seen&);
+  /// What became of it, a line each.
+  std::string in_words() const;
+
+ private:
+  std::vector<std::pair<ModelPtr, std::shared_ptr<const detail::Binding>>> bound_;  // models that fit
+  mutable std::mutex bound_mutex_;
+};
+using VariantPtr = std::shared_ptr<Variant>;
+
+/// What lowering made of it, a line each.
+std::string in_words(const Program&);
+
+/// "1 call", "2 calls"
+std::string count(size_t n, const std::string& what);
+
+}  // namespace precast::jit
