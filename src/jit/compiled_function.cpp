@@ -5,10 +5,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "api/call_arguments.h"
 #include "ir/print.h"
+#include "jit/compare.h"
 #include "jit/log.h"
 #include "trace/dispatch.h"
 #include "util/warn.h"
@@ -54,9 +54,17 @@ CompiledFunction::Seen CompiledFunction::look(const Arguments& a, std::span<cons
 
 CompiledFunction::VariantPtr CompiledFunction::find(const Seen& s, const std::vector<VariantPtr>& refused) const {
   const std::shared_lock lock(mutex_);
-  for (const VariantPtr& v : variants_)
-    if (v->holds(s) && std::ranges::find(refused, v) == refused.end()) return v;
-  return nullptr;
+  const auto serves = [&](const VariantPtr& v) {
+    return v->holds(s) && std::ranges::find(refused, v) == refused.end();
+  };
+  if (const size_t likely = likely_; likely < variants_.size() && serves(variants_[likely])) return variants_[likely];
+  const auto at = std::ranges::find_if(variants_, serves);
+  return at == variants_.end() ? nullptr : *at;
+}
+
+void CompiledFunction::note_likely(const VariantPtr& v) {
+  const std::shared_lock lock(mutex_);
+  likely_ = static_cast<size_t>(std::ranges::find(variants_, v) - variants_.begin());
 }
 
 void CompiledFunction::run_eagerly(const EagerCall& eager) {
@@ -75,7 +83,10 @@ bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closu
     while (const VariantPtr v = find(seen, refused)) {
       if (v->runs_eagerly) return run_eagerly(eager), false;
       if (settings_.async && !v->is_ready()) return run_eagerly(eager), false;
-      if (run(*v, seen, eager, out, refusal)) return out.keeps != nullptr;
+      if (run(*v, seen, eager, out, refusal)) {
+        if (!refused.empty()) note_likely(v);
+        return out.keeps != nullptr;
+      }
       if (v->runs_eagerly) continue;
       refused.push_back(v);
     }
@@ -141,30 +152,11 @@ bool CompiledFunction::run(jit::Variant& v, const Seen& s, const EagerCall& eage
   return true;
 }
 
-namespace {
-
-/// Gradients that the call itself accumulates cannot be taken back.
-bool can_be_compared(const artifact::Signature& s) {
-  return s.grads.empty() && s.cleared_grads.empty() && s.zeroed_grads.empty();
-}
-
-bool has_gradients(const jit::Seen& s) {
-  return s.ambient.grad && std::ranges::any_of(s.tensors, [](const at::Tensor* t) { return t->requires_grad(); });
-}
-
-bool close(const at::Tensor& a, const at::Tensor& b) {
-  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
-  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
-  const bool half = a.scalar_type() == at::kHalf || a.scalar_type() == at::kBFloat16;
-  return at::allclose(a.detach(), b.detach(), half ? 2e-2 : 1e-4, half ? 1e-2 : 1e-5, /*equal_nan=*/true);
-}
-
-}  // namespace
-
 /// Runs the compiled call, puts back what it wrote, runs eagerly, and compares. Eager's call is the one that counts.
 bool CompiledFunction::verify(jit::Variant& v, const Seen& s, const EagerCall& eager, const Program& p) {
   const artifact::Signature& signature = p.recorded().signature;
-  if (!can_be_compared(signature)) return false;
+  if (!jit::can_be_compared(signature)) return false;
+  const jit::Recorded& recorded = p.recorded();
   const at::NoGradGuard no_grad;
   std::vector<std::pair<at::Tensor, at::Tensor>> before;  // what it writes, and its value
   for (const artifact::WriteBack& w : signature.writes) {
@@ -174,13 +166,16 @@ bool CompiledFunction::verify(jit::Variant& v, const Seen& s, const EagerCall& e
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const at::Tensor numbers = generator.get_state();
   std::vector<ResultLeaf> leaves(p.result_leaves());
+  std::vector<at::Tensor> found, expected;
   try {
     p.call(nullptr, s.arguments, {s.tensors.data(), s.tensors.size()}, {}, leaves);
+    for (const ResultLeaf& leaf : leaves) found.push_back(leaf.tensor);
+    const auto gradients = jit::gradients_of(found, recorded, s);
+    for (at::Tensor& t : found) t = t.defined() ? t.clone() : t;  // it may be what is put back now
+    found.insert(found.end(), gradients.begin(), gradients.end());
   } catch (const PrecompileError&) {
     return false;
   }
-  std::vector<at::Tensor> found, expected;
-  for (const ResultLeaf& leaf : leaves) found.push_back(leaf.tensor.defined() ? leaf.tensor.clone() : leaf.tensor);
   for (auto& [tensor, value] : before) {
     found.push_back(tensor.clone());
     tensor.copy_(value);
@@ -194,9 +189,11 @@ bool CompiledFunction::verify(jit::Variant& v, const Seen& s, const EagerCall& e
   eager.look(eager.self, [&](const Leaves& result, const std::string&) {
     for (const Leaf& leaf : result) expected.push_back(leaf.kind == Kind::tensor ? *leaf.tensor : at::Tensor());
   });
+  const auto gradients = jit::gradients_of(expected, recorded, s);
+  expected.insert(expected.end(), gradients.begin(), gradients.end());
   for (auto& [tensor, value] : before) expected.push_back(tensor);
   bool equal = found.size() == expected.size();
-  for (size_t i = 0; equal && i < found.size(); ++i) equal = close(found[i], expected[i]);
+  for (size_t i = 0; equal && i < found.size(); ++i) equal = jit::close(found[i], expected[i]);
   if (equal) return true;
   warn("compile: " + name_ + ": " + (settings_.verify_every ? "verify_every" : "the first compiled call") +
        " found a difference from eager; calls of this kind run eagerly from now on. Does the function depend on what "
@@ -240,8 +237,8 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   }
 
   if (settings_.async && is_new(s)) return run_eagerly(eager);  // a call that never comes back costs nothing
-  // A replay takes as long as the call: without gradients the compiled code can be compared instead, when it is there.
-  const bool later = settings_.async && checks_later_ && !has_gradients(s);
+  // A replay takes as long as the call, and more: the compiled code is compared instead, when it is there.
+  const bool later = settings_.async && checks_later_;
   jit::OpenDims open = dims_to_open(s);
   auto v = std::make_shared<jit::Variant>(s, open);
   const auto add = [&] {
@@ -276,7 +273,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     return run_eagerly(eager);
   }
   if (recorded.discarded) eager.run(eager.self, nullptr);
-  if (later && !can_be_compared(recorded.signature)) {  // so the next one is recorded and replayed
+  if (later && !jit::can_be_compared(recorded.signature)) {  // so the next one is recorded and replayed
     checks_later_ = false;
     return;
   }

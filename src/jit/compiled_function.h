@@ -32,6 +32,7 @@ class CompiledFunction {
   bool run(jit::Variant&, const Seen&, const EagerCall&, CompiledResult&, std::string& refusal);
   bool verify(jit::Variant&, const Seen&, const EagerCall&, const jit::Program&);
   void record(const Seen&, const EagerCall&, const std::string& refusal);
+  void note_likely(const VariantPtr&);
   void run_eagerly(const EagerCall&);
   bool is_new(const Seen&);
   jit::OpenDims dims_to_open(const Seen&) const;
@@ -42,9 +43,10 @@ class CompiledFunction {
   mutable std::shared_mutex mutex_;  // of the list
   std::mutex recording_;             // one at a time
   std::vector<VariantPtr> variants_;
-  std::vector<jit::Guards> met_;  // of calls that ran once, before anything was recorded (async)
-  bool checks_later_ = true;      // a recording may be checked when it is compiled (async)
-  std::string specialized_;       // why sizes cannot be dynamic, once that is known
+  std::atomic<size_t> likely_ = 0;  // the variant that served where an earlier one's condition failed
+  std::vector<jit::Guards> met_;    // of calls that ran once, before anything was recorded (async)
+  bool checks_later_ = true;        // a recording may be checked when it is compiled (async)
+  std::string specialized_;         // why sizes cannot be dynamic, once that is known
   std::atomic<int64_t> eager_calls_ = 0;
   std::atomic<bool> warned_ = false;
 };

@@ -10,6 +10,7 @@
 #include "jit/compiled_function.h"
 #include "precast/compile.h"
 #include "trace/dispatch.h"
+#include "util/sha256.h"
 
 namespace precast {
 namespace {
@@ -31,6 +32,7 @@ struct Registry {
 /// Never destroyed: calls may come while the process ends. What is being compiled is waited for.
 Registry& registry() {
   static Registry& r = *[] {
+    sha256_hex("");  // libcrypto tidies up at exit, too: it must have registered for that before, to come after
     std::atexit([] {
       for (const auto& f : registry().living()) f->wait();
     });
@@ -59,6 +61,13 @@ CompiledPtr compiled_function(const CallableIdentity& id, const CompileOptions& 
   const bool own = !id.code || (options.backend && options.backend->function());
   const auto key = std::make_tuple(std::type_index(id.code ? *id.code : typeid(void)), id.address, settings.key);
   if (const auto known = r.shared.find(key); !own && known != r.shared.end()) return known->second;
+  if (settings.async && !settings.disable) {
+    try {
+      trace::prepare_recording();  // no call shall wait for it
+    } catch (const PrecompileError&) {
+      // The first recording says so.
+    }
+  }
   auto made = std::make_shared<CompiledFunction>(name, std::move(settings));
   if (!own) r.shared.emplace(key, made);
   r.all.push_back(made);

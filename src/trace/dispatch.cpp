@@ -72,12 +72,16 @@ bool is_recording() {
          !c10::impl::tls_is_dispatch_key_excluded(kRecordingKey);
 }
 
-RecordingScope::RecordingScope(OpRecorder& r) : recorder_(r) {
-  if (current())
-    refuse(Check::capture_nested, "a function is being recorded in this thread already; finish that call first");
+void prepare_recording() {
   register_fallback();
   register_host_readers();
   register_value_conditions();
+}
+
+RecordingScope::RecordingScope(OpRecorder& r) : recorder_(r) {
+  if (current())
+    refuse(Check::capture_nested, "a function is being recorded in this thread already; finish that call first");
+  prepare_recording();
   if (!at::hasCallbacks()) not_here_.emplace(false);  // else a profiler needs them: slower, and as right
   watch_ = at::addGlobalCallback(
       at::RecordFunctionCallback(&watch_op).needsInputs(true).scopes({at::RecordScope::FUNCTION}));

@@ -13,6 +13,10 @@ namespace precast::trace {
 /// In this thread, now.
 bool is_recording();
 
+/// Registers what recording needs with LibTorch, once: that takes some 10 ms. A recording does it itself. Throws
+/// PrecompileError where another library has taken the place.
+void prepare_recording();
+
 class RecordingScope {
  public:
   /// PrecompileError when this thread records already.
