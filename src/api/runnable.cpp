@@ -22,13 +22,17 @@ namespace precast::detail {
 /// Interned module tensors, parameters then buffers.
 class Binding {
  public:
-  std::vector<at::Tensor> tensors;
+  explicit Binding(std::vector<at::Tensor> all) : tensors(std::move(all)) {
+    for (const at::Tensor& t : tensors) pointers.push_back(&t);
+  }
+  const std::vector<at::Tensor> tensors;
+  std::vector<const at::Tensor*> pointers;  // to them
 };
 
 class Snapshot {
  public:
   struct Weights {
-    std::vector<at::Tensor> read;  // copies; the live tensor where the artifact writes it
+    std::unique_ptr<const Binding> read;  // copies; the live tensor where the artifact writes it
     std::unique_ptr<char[]> memory;
     char* prepared = nullptr;
   };
@@ -110,10 +114,10 @@ class LoadedRunnable final : public Runnable {
     if (std::equal(a.module_positions.begin(), a.module_positions.end(), signature_.module_positions.begin(),
                    signature_.module_positions.end()))  // otherwise the driver refuses it by name
       find_tensors({a.modules.data(), a.modules.size()}, live);
-    run(live, nullptr, a, results);
+    run({live.data(), live.size()}, nullptr, a, results);
   }
   void call(const Binding& b, const Arguments& a, std::span<ResultLeaf> results) const override {
-    run(pointers_to(b.tensors), nullptr, with_modules(a), results);
+    run(b.pointers, nullptr, with_modules(a), results);
   }
   void call(const Snapshot& s, const Arguments& a, std::span<ResultLeaf> results) const override {
     std::shared_ptr<const Snapshot::Weights> weights;
@@ -121,7 +125,7 @@ class LoadedRunnable final : public Runnable {
       std::lock_guard lock(s.mutex);
       weights = s.weights;
     }
-    run(pointers_to(s.live->tensors), weights.get(), with_modules(a), results);
+    run(s.live->pointers, weights.get(), with_modules(a), results);
   }
 
   std::shared_ptr<const Binding> bind(std::span<const ModuleRef> modules) const override {
@@ -139,13 +143,13 @@ class LoadedRunnable final : public Runnable {
   }
   void refresh(Snapshot& s) const override {
     auto weights = std::make_shared<Snapshot::Weights>();
-    weights->read = copies_of(s.live->tensors);
+    weights->read = std::make_unique<const Binding>(copies_of(s.live->tensors));
     if (const auto bytes = static_cast<size_t>(artifact_->prepared_bytes())) {
       weights->memory.reset(new char[bytes + kAlignment]);
       const auto address = reinterpret_cast<uintptr_t>(weights->memory.get());
       weights->prepared = weights->memory.get() + (kAlignment - address % kAlignment) % kAlignment;
       CallHost host(host_);
-      c10::SmallVector<precast_tensor, 16> bound = describe_all(pointers_to(weights->read));
+      c10::SmallVector<precast_tensor, 128> bound = describe_all(weights->read->pointers);
       precast_call call{};
       call.n_bound = static_cast<precast_i32>(bound.size());
       call.bound = bound.data();
@@ -188,7 +192,8 @@ class LoadedRunnable final : public Runnable {
   std::string graph() const override { return artifact_->text().graph; }
 
  private:
-  using Tensors = c10::SmallVector<const at::Tensor*, 16>;
+  using Tensors = c10::SmallVector<const at::Tensor*, 128>;
+  using Pointers = std::span<const at::Tensor* const>;
   /// A model whose structure was found right.
   struct Known {
     host_torch::ModuleImprint imprint;
@@ -225,14 +230,8 @@ class LoadedRunnable final : public Runnable {
     return out;
   }
 
-  static Tensors pointers_to(const std::vector<at::Tensor>& tensors) {
-    Tensors out;
-    for (const at::Tensor& t : tensors) out.push_back(&t);
-    return out;
-  }
-
-  static c10::SmallVector<precast_tensor, 16> describe_all(const Tensors& tensors) {
-    c10::SmallVector<precast_tensor, 16> out(tensors.size());
+  static c10::SmallVector<precast_tensor, 128> describe_all(Pointers tensors) {
+    c10::SmallVector<precast_tensor, 128> out(tensors.size());
     for (size_t i = 0; i < tensors.size(); ++i) host_torch::describe(*tensors[i], out[i]);
     return out;
   }
@@ -315,9 +314,9 @@ class LoadedRunnable final : public Runnable {
             artifact_->check_modules(host.abi(), entries.data(), static_cast<int>(entries.size()), entry_of.data()))
       host.raise(code);
     check_attributes(modules);
-    auto binding = std::make_shared<Binding>();
-    for (int entry : entry_of) binding->tensors.push_back(listed[static_cast<size_t>(entry)].tensor);
-    return binding;
+    std::vector<at::Tensor> tensors;
+    for (int entry : entry_of) tensors.push_back(listed[static_cast<size_t>(entry)].tensor);
+    return std::make_shared<const Binding>(std::move(tensors));
   }
 
   /// Arguments of a bound call as if the modules stood at their positions.
@@ -330,8 +329,7 @@ class LoadedRunnable final : public Runnable {
     return out;
   }
 
-  void run(const Tensors& live, const Snapshot::Weights* frozen, const Arguments& a,
-           std::span<ResultLeaf> results) const {
+  void run(Pointers live, const Snapshot::Weights* frozen, const Arguments& a, std::span<ResultLeaf> results) const {
     if (trace::is_recording())
       refuse(
           Check::call_while_recording,
@@ -340,7 +338,7 @@ class LoadedRunnable final : public Runnable {
     std::optional<c10::InferenceMode> normal;  // gradients outlive the mode
     if (!signature_.grads.empty() && c10::InferenceMode::is_enabled()) normal.emplace(false);
     c10::SmallVector<precast_leaf, 8> leaves;
-    Tensors sources = live;
+    Tensors sources(live.begin(), live.end());
     for (const Leaf& leaf : a.leaves)
       if (leaf.kind == Kind::tensor) sources.push_back(leaf.tensor);
     for (const artifact::WriteBack& w : signature_.writes) {  // a copy-on-write storage becomes its own first
@@ -352,7 +350,7 @@ class LoadedRunnable final : public Runnable {
     if (live.size() == signature_.params.size() + signature_.buffers.size())
       host_torch::check_gradients(signature_, all);
     for (const Leaf& leaf : a.leaves) leaves.push_back(describe_leaf(leaf));
-    auto bound = describe_all(frozen ? pointers_to(frozen->read) : live);
+    auto bound = describe_all(frozen ? Pointers(frozen->read->pointers) : live);
     c10::SmallVector<precast_tensor, 8> outputs(artifact_->metadata().outputs.size());
     c10::SmallVector<precast_i64, 16> numbers(static_cast<size_t>(artifact_->spec().n_call_numbers));
 

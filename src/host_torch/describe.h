@@ -6,10 +6,10 @@
 
 namespace precast::host_torch {
 
-inline constexpr c10::DispatchKeySet kNotStrided =
-    c10::DispatchKeySet({c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr, c10::DispatchKey::Quantized,
-                         c10::DispatchKey::NestedTensor, c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched,
-                         c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::Functionalize});
+inline constexpr c10::DispatchKeySet kNotStrided = c10::DispatchKeySet(
+    {c10::DispatchKey::Sparse, c10::DispatchKey::SparseCsr, c10::DispatchKey::Quantized, c10::DispatchKey::NestedTensor,
+     c10::DispatchKey::Python, c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
+     c10::DispatchKey::Functionalize, c10::DispatchKey::ZeroTensor});
 
 /// `d` is zero-initialized. handle is the address of `t`.
 inline void describe(const at::Tensor& t, precast_tensor& d) {
@@ -24,16 +24,19 @@ inline void describe(const at::Tensor& t, precast_tensor& d) {
   d.dtype = static_cast<precast_i32>(c10::typeMetaToScalarType(impl->dtype()));
   d.device_type = static_cast<precast_i32>(impl->device_type());
   d.device_index = d.device_type ? impl->device().index() : -1;
-  if (impl->key_set().has_any(kNotStrided) || impl->is_mkldnn() || impl->has_symbolic_sizes_strides() ||
-      !impl->has_storage() || impl->is_meta() || t._is_zerotensor()) {
+  const c10::Storage& storage = impl->unsafe_storage();
+  if (impl->key_set().has_any(kNotStrided) || impl->is_mkldnn() || impl->has_symbolic_sizes_strides() || !storage ||
+      impl->is_meta()) {
     d.flags = PRECAST_NOT_STRIDED;
     return;
   }
-  d.flags = impl->is_conj() * unsigned{PRECAST_CONJ} | t.is_neg() * unsigned{PRECAST_NEG};
+  d.flags = impl->is_conj() * unsigned{PRECAST_CONJ} | impl->is_neg() * unsigned{PRECAST_NEG};
   d.ndim = static_cast<precast_i32>(impl->dim());
   d.sizes = reinterpret_cast<const precast_i64*>(impl->sizes().data());
   d.strides = reinterpret_cast<const precast_i64*>(impl->strides().data());
-  d.data = const_cast<void*>(t.const_data_ptr());
+  if (impl->numel() == 0) return;  // as const_data_ptr() has it
+  const auto offset = static_cast<size_t>(impl->storage_offset()) * impl->dtype().itemsize();
+  d.data = const_cast<char*>(static_cast<const char*>(storage.data()) + offset);
 }
 
 }  // namespace precast::host_torch

@@ -212,10 +212,60 @@ ModuleImprint::ModuleImprint(std::span<const detail::ModuleRef> modules) {
     if (tensor && tensor->defined()) held_.emplace_back(tensor->getIntrusivePtr());
     return true;
   });
+  if (std::ranges::any_of(modules, [](const detail::ModuleRef& ref) { return !ref.module; })) return;
+  size_t mark = 0;
+  for (const detail::ModuleRef& ref : modules) {
+    roots_.push_back(ref.module);
+    hold(*ref.module, mark);
+  }
+}
+
+/// Follows walk_module.
+void ModuleImprint::hold(const torch::nn::Module& m, size_t& mark) {
+  const auto &parameters = own_parameters(m).items(), &buffers = own_buffers(m).items();
+  const auto& children = own_children(m).items();
+  modules_.push_back({&m, parameters.data(), buffers.data(), children.data(), parameters.size(), buffers.size(),
+                      children.size(), mark, children_.size(), m.is_training()});
+  mark += parameters.size() + buffers.size();
+  for (const auto& child : children) children_.push_back(child.value().get());
+  for (const auto& child : children) {
+    ++mark;
+    if (child.value()) hold(*child.value(), mark);
+  }
+  ++mark;  // its end
+}
+
+bool ModuleImprint::matches_held(std::span<const detail::ModuleRef> modules,
+                                 c10::SmallVectorImpl<const at::Tensor*>& at) const {
+  if (modules_.empty() || modules.size() != roots_.size()) return false;
+  for (size_t i = 0; i < modules.size(); ++i)
+    if (modules[i].module != roots_[i]) return false;
+  at.resize(marks_.size());
+  for (const Held& h : modules_) {  // its parent has been seen to hold it, so it is there
+    size_t mark = h.first_mark;
+    const auto same = [&](const auto& items, const void* where, size_t n) {
+      if (items.data() != where || items.size() != n) return false;
+      for (const auto& item : items) {
+        if (item.value().unsafeGetTensorImpl() != marks_[mark].identity) return false;
+        at[mark++] = &item.value();
+      }
+      return true;
+    };
+    if (!same(own_parameters(*h.module).items(), h.parameters, h.n_parameters) ||
+        !same(own_buffers(*h.module).items(), h.buffers, h.n_buffers) || h.module->is_training() != h.training)
+      return false;
+    const auto& children = own_children(*h.module).items();
+    if (children.data() != h.children || children.size() != h.n_children) return false;
+    for (size_t i = 0; i < h.n_children; ++i)
+      if (children[i].value().get() != children_[h.first_child + i]) return false;
+  }
+  return true;
 }
 
 bool ModuleImprint::matches(std::span<const detail::ModuleRef> modules,
                             c10::SmallVectorImpl<const at::Tensor*>& at) const {
+  if (matches_held(modules, at)) return true;
+  at.clear();
   bool same = true;
   walk(modules, [&](const std::string& key, const void* identity, const at::Tensor* tensor) {
     const size_t next = at.size();

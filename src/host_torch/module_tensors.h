@@ -39,6 +39,21 @@ class ModuleImprint {
     const std::string* address = nullptr;  // of the key in the module: the same place is the same key
     bool is_tensor = false;
   };
+  /// A torch::nn::Module of the walk, and where its own entries lie. A walk over these needs no recursion and compares
+  /// no strings; where it fails, the marks decide.
+  struct Held {
+    const torch::nn::Module* module = nullptr;
+    const void *parameters = nullptr, *buffers = nullptr, *children = nullptr;
+    size_t n_parameters = 0, n_buffers = 0, n_children = 0;
+    size_t first_mark = 0, first_child = 0;  // in marks_ (parameters, then buffers), in children_
+    bool training = false;
+  };
+  void hold(const torch::nn::Module&, size_t& mark);
+  bool matches_held(std::span<const detail::ModuleRef>, c10::SmallVectorImpl<const at::Tensor*>& at) const;
+
+  std::vector<Held> modules_;  // parents first; empty where a TorchScript module is among them
+  std::vector<const torch::nn::Module*> children_;
+  std::vector<const torch::nn::Module*> roots_;
   std::vector<Mark> marks_;
   std::vector<std::string> keys_;
   std::vector<c10::weak_intrusive_ptr<at::TensorImpl>> held_;  // so that no address is used again

@@ -298,7 +298,7 @@ jit::OpenDims CompiledFunction::dims_to_open(const Seen& s) const {
     for (size_t i = 0; i < s.arguments.leaves.size(); ++i) {
       if (s.arguments.leaves[i].kind != Kind::tensor) continue;
       const at::Tensor& t = *s.arguments.leaves[i].tensor;
-      for (int64_t d = 0; t.layout() == at::kStrided && t.is_contiguous() && d < t.dim(); ++d)
+      for (int64_t d = 0; t.layout() == at::kStrided && jit::is_canonical(t) && d < t.dim(); ++d)
         if (t.size(d) >= 2) open[i].insert(d);
     }
     return open;

@@ -27,6 +27,13 @@ bool is_plain(const at::Tensor& t) { return t.layout() == at::kStrided && !t.is_
 
 }  // namespace
 
+bool is_canonical(const at::Tensor& t) {
+  int64_t stride = 1;
+  for (int64_t d = t.dim(); d-- > 0; stride *= std::max<int64_t>(t.size(d), 1))
+    if (t.stride(d) != stride) return false;
+  return true;
+}
+
 Ambient Ambient::now() {
   Ambient a;
   a.grad = at::GradMode::is_enabled();
@@ -88,7 +95,7 @@ bool Guards::holds(const Leaf& leaf, const Arguments& a, size_t i, bool sizes) {
   if (same_as(a, i) != g.same_as) return false;
   if (!sizes) return t.dim() == static_cast<int64_t>(g.sizes.size());
   if (g.open.empty()) return t.sizes() == g.sizes && t.strides() == g.strides;
-  if (t.dim() != static_cast<int64_t>(g.sizes.size()) || !t.is_contiguous()) return false;
+  if (t.dim() != static_cast<int64_t>(g.sizes.size()) || !is_canonical(t)) return false;
   for (int64_t d = 0; d < t.dim(); ++d)
     if (g.open.contains(d) ? t.size(d) < 2 : t.size(d) != g.sizes[static_cast<size_t>(d)]) return false;
   return true;
@@ -119,7 +126,7 @@ std::optional<OpenDims> Guards::to_open(const Arguments& a, std::span<const std:
     const auto may = [](int64_t size) { return size >= 2; };
     for (int64_t d = 0; d < t.dim(); ++d) {
       const int64_t then = g.sizes[static_cast<size_t>(d)];
-      if (may(t.size(d)) && t.is_contiguous() && (g.open.contains(d) || (then != t.size(d) && may(then))))
+      if (may(t.size(d)) && is_canonical(t) && (g.open.contains(d) || (then != t.size(d) && may(then))))
         open[i].insert(d);
     }
   }

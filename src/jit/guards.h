@@ -26,6 +26,9 @@ struct Ambient {
 /// Dims whose size a variant leaves open, by leaf.
 using OpenDims = std::map<size_t, std::set<int64_t>>;
 
+/// Contiguous, and with the strides of its sizes where these are 1, too: by them eager picks the layout of results.
+bool is_canonical(const at::Tensor&);
+
 class Guards {
  public:
   /// `closure`: the bytes of the callable, where it has any that can be looked at.

@@ -24,8 +24,10 @@ Model::Model(const detail::Arguments& a) : imprint_(refs(a)), modes_(host_torch:
 bool Model::is(std::span<const detail::ModuleRef> modules, Tensors& tensors) const {
   Tensors at;
   if (!imprint_.matches(modules, at)) return false;
+  const size_t first = tensors.size();
+  tensors.resize(first + place_.size());
   for (size_t i = 0; i < place_.size(); ++i)
-    tensors.push_back(place_[i] < 0 ? &constants_[i] : at[static_cast<size_t>(place_[i])]);
+    tensors[first + i] = place_[i] < 0 ? &constants_[i] : at[static_cast<size_t>(place_[i])];
   return true;
 }
 

@@ -11,7 +11,7 @@
 
 namespace precast::jit {
 
-using Tensors = c10::SmallVector<const at::Tensor*, 16>;
+using Tensors = c10::SmallVector<const at::Tensor*, 128>;
 
 /// Modules with the very tensors and modes that they had.
 class Model {

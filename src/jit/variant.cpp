@@ -22,6 +22,12 @@ void check_layouts(const artifact::Signature& signature, const Seen& s) {
     }
 }
 
+/// requires_grad() without two calls where nothing was ever said of gradients.
+bool wants_gradient(const at::Tensor& t) {
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  return impl->autograd_meta() && impl->requires_grad();
+}
+
 }  // namespace
 
 std::string count(size_t n, const std::string& what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
@@ -52,7 +58,7 @@ Variant::Variant(const Seen& s, const OpenDims& dims) : guards(s.arguments, s.cl
 bool Variant::holds(const Seen& s) const {
   if (!guards.hold(s.arguments, s.closure, s.ambient) || requires_grad.size() != s.bound) return false;
   for (size_t i = 0; i < s.bound; ++i)
-    if (s.tensors[i]->requires_grad() != static_cast<bool>(requires_grad[i])) return false;
+    if (wants_gradient(*s.tensors[i]) != static_cast<bool>(requires_grad[i])) return false;
   return !s.model || s.model->modes() == modes;
 }
 

@@ -517,3 +517,12 @@ TEST_CASE("compile: threads share one compilation") {
   CHECK(wrong == 0);
   CHECK(runs == 1);
 }
+
+TEST_CASE("compile: a contiguous tensor with other strides at sizes of 1 is another kind, where sizes are open") {
+  const at::Tensor w = torch::randn({3, 1, 1, 1});
+  const auto fn = [](at::Tensor x, at::Tensor w) { return at::conv2d(x, w); };
+  const auto f = compile(fn, {.backend = "eager"});
+  f(torch::randn({4, 1, 1, 2}), w), f(torch::randn({6, 1, 1, 2}), w);  // the first dim is open now
+  const at::Tensor last = torch::randn({5, 1, 1, 2}).as_strided({5, 1, 1, 2}, {2, 1, 2, 1});
+  for (int i = 0; i < 2; ++i) CHECK(f(last, w).strides() == fn(last, w).strides());
+}
