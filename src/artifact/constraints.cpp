@@ -28,6 +28,7 @@ class Constraints {
   }
   void window(const ir::Type& base, const Size& offset, const ir::Type& view) {
     type(view), expression(offset), not_negative(offset);
+    if (view.numel() == 0) return;  // reads nothing
     if (!ir::always_at_least(reach(base), offset + reach(view)))
       not_negative(base.span_bytes() - offset - view.span_bytes());
   }

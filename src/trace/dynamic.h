@@ -75,12 +75,14 @@ class Dynamic {
   void restart(int64_t least);
   void step_all(const LogEntry&, std::vector<std::vector<at::Tensor>>& results);
   void recover(const std::string& op, const std::string& failure, std::vector<std::vector<at::Tensor>>& results);
-  void start(LogRun&) const;
+  /// `harmless`: integers are 0, which as an index is within any dim that has something.
+  void start(LogRun&, bool harmless = false) const;
   at::Tensor contents_at(const Marked&, const Point&) const;
   void sweep();
   at::Tensor wrap(const at::Tensor& real, const std::vector<at::Tensor>& seen, const LogEntry&, int storage);
   ir::Size fitted(const std::vector<int64_t>& seen, const LogEntry&, const char* what);
   void check_slice(const LogEntry&);
+  void check_split(const LogEntry&);
   bool bound(const ir::Size&, int64_t most);
 
   Recording record_at(const Point&);
@@ -89,7 +91,7 @@ class Dynamic {
     std::string what;
     bool differs = false;  // it works there, and does something else
   };
-  std::optional<Trouble> run_at(const Point&);
+  std::optional<Trouble> run_at(const Point&, bool harmless = false);
   void bound_windows();
 
   const Sources& sources_;

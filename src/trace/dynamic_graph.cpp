@@ -114,9 +114,10 @@ Recording Dynamic::record_at(const Point& point) {
   return record(sources, fn, options);
 }
 
-std::optional<Dynamic::Trouble> Dynamic::run_at(const Point& point) {
+std::optional<Dynamic::Trouble> Dynamic::run_at(const Point& point, bool harmless) {
   LogRun run(*symbols_, point);
-  start(run);
+  run.trial = true;
+  start(run, harmless);
   for (const TruthPtr& t : symbols_->assumed)
     if (!t->at([&](const Size& s) { return symbols_->at(s, point).value_or(-1); })) return Trouble{t->text(), false};
   const auto dead = last_uses(log_, {});
@@ -154,7 +155,9 @@ void Dynamic::check_small() {
                                          ", which LibTorch checks, and which the bounds of "
                                          "the marked dims do not say; give them bounds");
   const auto try_at = [&](const Point& p, const std::string& where) {
-    const auto trouble = run_at(p);
+    auto trouble = run_at(p);
+    // Indices of the call may be too large for fewer rows, which says nothing about the size.
+    if (trouble && !trouble->differs) trouble = run_at(p, /*harmless=*/true);
     if (trouble && trouble->differs)
       refuse(Check::dynamic_op, "the function does something else where " + where + ": " + trouble->what +
                                     ". Give the mark bounds without that size, or do not mark the dim");

@@ -96,6 +96,7 @@ void Dynamic::run(const c10::OperatorHandle& op, const OpInfo& info, torch::jit:
                                             " changes the shape of a tensor whose sizes are open (mark_unbacked)" +
                                             calling_place() + "; use the operation that returns a new tensor");
   check_slice(taken);
+  check_split(taken);
   call();
   if (info.reshapes || info.metadata_only) return;
   for (size_t r = stack->size() - info.returns; r < stack->size(); ++r)
@@ -157,6 +158,24 @@ void Dynamic::check_slice(const LogEntry& e) {
   }
 }
 
+/// How many pieces of a fixed length there are is the same at all sizes that were tried, and not at larger ones.
+void Dynamic::check_split(const LogEntry& e) {
+  if (e.info->name != "aten::split.Tensor" && e.info->name != "aten::unsafe_split.Tensor") return;
+  if (!e.stack[1].isInt() || std::any_of(e.integers.begin(), e.integers.end(), [](auto& x) { return x.arg == 1; }))
+    return;  // a length that follows the size
+  const ir::Dims& sizes = e.operands[0].place.type.sizes;
+  const int64_t rank = static_cast<int64_t>(sizes.size()), dim = e.stack[2].toInt(), length = e.stack[1].toInt();
+  const Size size = symbols_->canonical(sizes.at(static_cast<size_t>(dim < 0 ? dim + rank : dim)));
+  if (!size.is_symbolic() || length < 1) return;
+  const int64_t pieces = (std::max<int64_t>(symbols_->real(size), 1) + length - 1) / length;
+  for (const auto& [least, most] : {std::pair{Size((pieces - 1) * length + 1), size}, {size, Size(pieces * length)}}) {
+    if (pieces == 1 && most == size) continue;  // of nothing there is one piece, too
+    const Truth within{.kind = Truth::Kind::at_most, .a = least, .b = most};
+    if (!symbols_->decide(within).value_or(false))
+      symbols_->refuse_guard("whether " + within.text(), symbols_->origins(size));
+  }
+}
+
 /// Bounds the only symbol of `s` so that it is at most `most`, as it is in the call.
 bool Dynamic::bound(const Size& s, int64_t most) {
   int id = -1;
@@ -187,7 +206,7 @@ at::Tensor Dynamic::wrap(const at::Tensor& real, const std::vector<at::Tensor>& 
     if (t.dim() != real.dim())
       symbols_->refuse(Check::dynamic_op, op + " makes a tensor of another number of dims at other sizes (" +
                                               c10::str(t.sizes()) + ", " + c10::str(real.sizes()) + ")" +
-                                              calling_place());
+                                              calling_place() + "; do not mark that dim");
   const bool one_size = std::all_of(seen.begin(), seen.end(), [&](const at::Tensor& t) {
     return t.storage().nbytes() == seen[0].storage().nbytes();
   });
@@ -209,7 +228,8 @@ at::Tensor Dynamic::wrap(const at::Tensor& real, const std::vector<at::Tensor>& 
     if (symbols_->real(type.sizes[d]) != real.size(at))
       symbols_->refuse(Check::dynamic_op, op + " makes a size of " + ir::to_string(type.sizes[d]) +
                                               " in general, and one of " + std::to_string(real.size(at)) +
-                                              " in this call" + calling_place() + "; capture with larger sizes");
+                                              " in this call" + calling_place() +
+                                              "; capture with larger sizes, or do not mark that dim");
   }
   if (std::all_of(seen.begin(), seen.end(), [](const at::Tensor& t) { return t.is_contiguous(); }))
     type.strides = ir::contiguous_strides(type.sizes);

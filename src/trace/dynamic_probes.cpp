@@ -41,9 +41,15 @@ at::Tensor Dynamic::contents_at(const Marked& m, const Point& p) const {
   return t;
 }
 
-void Dynamic::start(LogRun& run) const {
-  for (const Base& b : bases_)
-    if (!b.marked) run.set(b.storage, b.real, /*shared=*/true);
+void Dynamic::start(LogRun& run, bool harmless) const {
+  const auto zeroed = [&](const at::Tensor& t) { return harmless && at::isIntegralType(t.scalar_type(), false); };
+  for (const Base& b : bases_) {
+    if (b.marked) continue;
+    if (b.source >= 0 && zeroed(source(b.source).tensor))
+      run.set(b.storage, at::zeros({static_cast<int64_t>(b.real.nbytes())}, at::kByte).storage(), false);
+    else
+      run.set(b.storage, b.real, /*shared=*/true);
+  }
   for (const Marked& m : marked_) {
     const int id = storages_.at(m.real.storage().unsafeGetStorageImpl()).id;
     // Laid out as the mark says, after as many elements as in the call.
@@ -54,7 +60,7 @@ void Dynamic::start(LogRun& run) const {
     const int64_t offset = m.real.storage_offset() * ir::itemsize(type.dtype);
     const at::Tensor memory = at::zeros({offset + std::max<int64_t>(type.span_bytes(), 0)}, at::kByte);
     run.set(id, memory.storage(), false);
-    host_torch::copy_window(tensor_at(memory.storage(), {type, offset}), contents);
+    if (!zeroed(contents)) host_torch::copy_window(tensor_at(memory.storage(), {type, offset}), contents);
   }
 }
 

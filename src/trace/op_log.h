@@ -68,6 +68,7 @@ class LogRun {
   void forget(int storage) { storages_.erase(storage); }
   void clear() { storages_.clear(); }
   bool recorded = false;  // its ops are being recorded: nothing is shared, numbers are made anew
+  bool trial = false;     // results that nobody asked for may be there or not
 
  private:
   int64_t value(const ir::Size&) const;

@@ -104,6 +104,10 @@ TEST_CASE("open sizes: guards are refused by expression, op and place") {
 
 TEST_CASE("open sizes: operations that differ with the size") {
   REFUSED("aten::split", message([](const Tensors& t) { return Tensors{t[0].split(2, 0)[0] + 1}; }));
+  // As many pieces at all sizes that are tried, and more at larger ones.
+  REFUSED("whether", message([](const Tensors& t) { return Tensors{t[0].split(40, 0)[0] + 1}; }));
+  const auto bounded = [](const Tensors& t) { mark_unbacked(t[0], 0, {.max = 40}); };
+  CHECK(message([](const Tensors& t) { return Tensors{t[0].split(40, 0)[0] + 1}; }, bounded) == "");
   REFUSED("changes the shape of a tensor", message([](const Tensors& t) {
             auto y = t[0] * 2;
             y.t_();

@@ -1,0 +1,86 @@
+// Open sizes where the recording has to tell a size from what is in the example: found by random programs (tests/fuzz).
+#include <doctest/doctest.h>
+#include <precast/precast.h>
+#include <torch/torch.h>
+
+#include "api/agree.h"
+
+using namespace precast;
+using namespace precast::testing;
+namespace nn = torch::nn;
+
+TEST_CASE("open sizes: a list that is written is no other tensor's business") {
+  const Tensor x = torch::randn({4}), a = torch::randn({6}), b = torch::randn({6}), before = a.clone();
+  mark_unbacked(x, 0);
+  const auto fn = [](const Tensor& t, const Tensor& u, const Tensor& v) {
+    at::_foreach_add_(at::TensorList(u), at::TensorList(v));
+    return t * 2;
+  };
+  const auto f = load_from_memory<Tensor(Tensor, Tensor, Tensor)>(precompile(LowerOptions{}, fn, x, a, b));
+  CHECK(a.equal(before + b));
+  const Tensor y = torch::randn({7}), c = torch::randn({6}), expected = c + b;
+  CHECK(f(y, c, b).equal(y * 2));
+  CHECK(c.equal(expected));
+}
+
+TEST_CASE("open sizes: indices of the example bound no size") {
+  const Tensor table = torch::randn({6, 3}), at = torch::tensor({0, 5, 2}, torch::kLong);
+  mark_unbacked(table, 0);
+  const auto fn = [](const Tensor& t, const Tensor& i) { return t.index_select(0, i) * 2; };
+  const auto f = load_from_memory<Tensor(Tensor, Tensor)>(precompile(LowerOptions{}, fn, table, at));
+  for (const int64_t n : {1, 2, 9}) {
+    const Tensor rows = torch::randn({n, 3}), i = torch::tensor({n - 1, int64_t{0}, n / 2}, torch::kLong);
+    CHECK(f(rows, i).equal(fn(rows, i)));
+    CHECK_THROWS(f(rows, torch::tensor({n, int64_t{0}, int64_t{0}}, torch::kLong)));
+  }
+  contains(message_of([&] { f(torch::randn({0, 3}), at); }), "expected a size of at least 1");
+}
+
+TEST_CASE("open sizes: the median of nothing") {
+  for (const at::ScalarType dtype : {at::kFloat, at::kHalf, at::kDouble}) {
+    const Tensor x = torch::randn({4, 3}).to(dtype);
+    mark_unbacked(x, 0);
+    const auto fn = [](const Tensor& t) { return Tensors{t.median(), t.nanmedian(), t * 2}; };
+    const auto f = load_from_memory<Tensors(Tensor)>(precompile(LowerOptions{}, fn, x));
+    for (const int64_t n : {0, 1, 2, 7}) {
+      const Tensor y = torch::randn({n, 3}).to(dtype);
+      const Tensors eager = fn(y), artifact = f(y);
+      for (size_t i = 0; i < eager.size(); ++i) CHECK(at::allclose(artifact[i], eager[i], 0, 0, true));
+    }
+  }
+}
+
+// LibTorch's gradient of a convolution may hand out what was not asked for, at some sizes.
+TEST_CASE("open sizes: a convolution of which only the bias is trained") {
+  nn::Conv2d net(nn::Conv2dOptions(4, 2, {3, 2}).stride({2, 1}).padding({0, 2}));
+  net->weight.set_requires_grad(false);
+  const auto fn = [](nn::Conv2dImpl& m, const Tensor& x) {
+    const Tensor y = m.forward(x).sum();
+    y.backward();
+    return y.detach();
+  };
+  const auto input = [](int64_t n) { return at::arange(n * 204, at::kFloat).remainder(7).reshape({n, 4, 3, 17}); };
+  const Tensor x = input(3);
+  mark_unbacked(x, 0);
+  const auto f = load_from_memory<Tensor(nn::Conv2dImpl&, Tensor)>(precompile(LowerOptions{}, fn, *net, x));
+  for (const int64_t n : {0, 1, 2, 5}) {
+    net->zero_grad();
+    const Tensor expected = fn(*net, input(n)), gradient = net->bias.grad().clone();
+    net->zero_grad();
+    CHECK(close(f(*net, input(n)), expected));
+    CHECK(close(net->bias.grad(), gradient));
+  }
+}
+
+TEST_CASE("open sizes: a window of nothing lies anywhere") {
+  const Tensor x = torch::randn({4, 2, 4});
+  mark_unbacked(x, 0);
+  const auto fn = [](const Tensor& t) { return Tensors{t.mT().slice(2, -1, -2) * 2, t * 2}; };
+  const auto f = load_from_memory<Tensors(Tensor)>(precompile(LowerOptions{}, fn, x));
+  for (const int64_t n : {0, 1, 7}) {
+    const Tensor y = torch::randn({n, 2, 4});
+    const Tensors eager = fn(y), artifact = f(y);
+    CHECK(artifact[0].sizes() == eager[0].sizes());
+    CHECK(artifact[1].equal(eager[1]));
+  }
+}
