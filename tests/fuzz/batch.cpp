@@ -1,12 +1,13 @@
 #include "batch.h"
 
 #include <precast/precast.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <fstream>
 #include <future>
 
+#include "call.h"
+#include "open.h"
 #include "outcome.h"
 
 namespace precast::fuzz {
@@ -16,47 +17,6 @@ constexpr const char* kBackends[] = {"eager", "inductor"};
 
 PairPaths paths_of(const std::filesystem::path& dir, const std::string& backend, const char* cache = ".cache") {
   return {dir / (backend + ".cpp"), dir / (backend + cache)};
-}
-
-// Inputs of all programs: parameters and buffers in a module, the rest in a list.
-struct Inputs : torch::nn::Module {
-  std::vector<std::vector<at::Tensor>> of_program;
-  std::vector<at::Tensor> user;
-
-  Inputs(const std::vector<Program>& programs, const std::vector<Variant>& variants) {
-    for (size_t p = 0; p < programs.size(); ++p) {
-      of_program.push_back(make_inputs(programs[p], variants[p]));
-      for (size_t i = 0; i < of_program[p].size(); ++i) {
-        at::Tensor& t = of_program[p][i];
-        const std::string name = "p" + std::to_string(p) + "_v" + std::to_string(i);
-        switch (programs[p].inputs[i].role) {
-          case Role::user:
-            user.push_back(t);
-            break;
-          case Role::buffer:
-            t = register_buffer(name, t);
-            break;
-          case Role::parameter:
-            t = register_parameter(name, t, t.requires_grad());
-            break;
-        }
-      }
-    }
-  }
-};
-
-// All results of all programs. Reads the inputs through the arguments, as a model would.
-std::vector<at::Tensor> run_all(const std::vector<Program>& programs, Inputs& module,
-                                const std::vector<at::Tensor>& user) {
-  std::vector<at::Tensor> results;
-  size_t next_user = 0;
-  for (size_t p = 0; p < programs.size(); ++p) {
-    std::vector<at::Tensor> inputs = module.of_program[p];
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (programs[p].inputs[i].role == Role::user) inputs[i] = user[next_user++];
-    for (const at::Tensor& r : pick_results(programs[p], run_steps(programs[p], inputs))) results.push_back(r);
-  }
-  return results;
 }
 
 std::vector<Outcome> split(const std::vector<Program>& programs, const std::vector<at::Tensor>& results,
@@ -144,8 +104,6 @@ bool guarded(const std::string& stage, const Report& report, F&& run) {
   }
 }
 
-using Runnable = PrecompiledRunnable<std::vector<at::Tensor>(Inputs&, std::vector<at::Tensor>)>;
-
 // Calls at the same time, each with inputs of its own.
 void call_from_threads(const Runnable& f, const std::vector<Program>& programs, const Expected& expected,
                        const std::string& stage, const Report& report) {
@@ -217,8 +175,7 @@ void load_batch(const std::vector<Program>& programs, const std::filesystem::pat
       const std::string what = backend + (stripped ? " without its cache" : "");
       if (stripped) std::ofstream(paths_of(dir, backend, ".stripped").cache_path) << "stripped";
       guarded("load " + what, report, [&] {
-        const Runnable f = load<std::vector<at::Tensor>(Inputs&, std::vector<at::Tensor>)>(
-            paths_of(dir, backend, stripped ? ".stripped" : ".cache"));
+        const Runnable f = load<Signature>(paths_of(dir, backend, stripped ? ".stripped" : ".cache"));
         for (size_t v = 0; v < std::size(variants); ++v)
           guarded("call " + what + " with " + names[v], report, [&] {
             Inputs inputs(programs, variants[v].variants);

@@ -26,6 +26,7 @@
 #include "coverage.h"
 #include "generate.h"
 #include "jit.h"
+#include "open.h"
 #include "reduce.h"
 #include "targets.h"
 
@@ -67,6 +68,10 @@ std::string in_a_line(std::string text) {
   return text;
 }
 
+double seconds_since(std::chrono::steady_clock::time_point started) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+}
+
 int work(const Options& o) {
   Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
@@ -80,12 +85,23 @@ int work(const Options& o) {
     for (const auto& [op, counts] : coverage(programs))
       for (const auto& [dtype, n] : counts) out << "cover\t" << op << "\t" << dtype << "\t" << n << std::endl;
     save_batch(programs, o.dir, {o.setup.isa}, report);
+    OpenCounts open;
+    const auto started = std::chrono::steady_clock::now();
+    save_open(programs, o.dir, {o.setup.isa}, report, open);
+    out << "open\t" << open.marked << "\t" << open.captured << "\t" << open.refused << std::endl;
+    out << "open time\t" << seconds_since(started) << std::endl;
+    for (const std::string& why : open.why) out << "refusal\t" << in_a_line(why) << std::endl;
   } else if (o.worker == "plan") {  // which targets have a program
     for (size_t i = 0; i < programs.size(); ++i)
       out << (programs[i].steps.empty() ? "hole\t" : "possible\t") << o.names[i] << "\t"
           << in_a_line(programs[i].why_not) << std::endl;
   } else if (o.worker == "load") {
     load_batch(programs, o.dir, o.setup.recompile, report);
+    const auto started = std::chrono::steady_clock::now();
+    OpenCounts open;
+    load_open(programs, o.dir, report, open);
+    out << "open calls\t" << open.calls << "\t" << open.refused_calls << std::endl;
+    out << "open time\t" << seconds_since(started) << std::endl;
   } else {
     run_batch(programs);
   }
@@ -136,10 +152,11 @@ class Driver {
       run_batch(names);
     }
     if (options_.grid && !stopped) fill_grid();
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     std::cout << "\n";
     print_grid(coverage_, holes_, std::cout);
-    std::printf("%d programs in %.0f s: %d failed\n", programs_, took.count(), failed_);
+    std::printf("%d programs with open sizes: %d captured, %d refused; %d calls, %d of them refused; %.0f s\n",
+                open_.marked, open_.captured, open_.refused, open_.calls, open_.refused_calls, open_.seconds);
+    std::printf("%d programs in %.0f s: %d failed\n", programs_, seconds_since(begin), failed_);
     return failed_ ? 1 : 0;
   }
 
@@ -148,9 +165,9 @@ class Driver {
     const int before = failed_, n = batches_++;
     handle(names, {n % 5 == 1 ? "baseline" : "native", n % 5 == 0, n % 5 == 2 ? 3 : 1}, true);
     programs_ += static_cast<int>(names.size());
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
     std::printf("programs %s to %s: %s (%.1f s)\n", names.front().c_str(), names.back().c_str(),
-                failed_ == before ? "ok" : (std::to_string(failed_ - before) + " failed").c_str(), took.count());
+                failed_ == before ? "ok" : (std::to_string(failed_ - before) + " failed").c_str(),
+                seconds_since(started));
     std::fflush(stdout);
   }
 
@@ -213,14 +230,18 @@ class Driver {
     const Variant variant =
         failure.stage.find("nasty") != std::string::npos || failure.stage.find("refuses") != std::string::npos
             ? Variant::nasty
-        : failure.stage.find("other values") != std::string::npos ? Variant::other
-                                                                  : Variant::capture;
+        : failure.stage.find("other values") != std::string::npos || !open_sizes_in(failure.stage).empty()
+            ? Variant::other
+            : Variant::capture;
     const char* backend = failure.stage.find("eager") != std::string::npos ? "eager" : "inductor";
     const auto again = judge({print(least)}, setup);
     std::cout << print_steps(smallest) << (again.empty() ? "" : again[0].stage + ": " + again[0].what + "\n")
               << "replay: precast_fuzz --replay " << print(least) << "\nas C++: " << file.string() << "\n\n";
-    std::ofstream(file) << print_cpp(smallest, variant, backend, failure.stage + ": " + failure.what);
+    std::ofstream(file) << print_cpp(smallest, variant, backend, failure.stage + ": " + failure.what,
+                                     open_sizes_in(failure.stage));
   }
+
+  const OpenCounts& open() const { return open_; }
 
  private:
   int run_worker(const std::string& worker, const std::vector<std::string>& names, const Setup& setup) {
@@ -269,20 +290,28 @@ class Driver {
       std::getline(fields, b, '\t');
       std::getline(fields, c, '\t');
       if (kind == "fail") failures.push_back({std::stoi(a), b, c});
-      if (kind == "cover" && count) coverage_[a][b] += std::stoi(c);
+      if (kind == "refusal") open_.why.push_back(a);
+      if (!count) continue;
+      if (kind == "cover") coverage_[a][b] += std::stoi(c);
+      if (kind == "open") open_.marked += std::stoi(a), open_.captured += std::stoi(b), open_.refused += std::stoi(c);
+      if (kind == "open time") open_.seconds += std::stod(a);
+      if (kind == "open calls") open_.calls += std::stoi(a), open_.refused_calls += std::stoi(b);
     }
   }
 
   Options options_;
   Coverage coverage_;
   Holes holes_;
+  OpenCounts open_;
   int failed_ = 0, programs_ = 0, batches_ = 0;
 };
 
 int replay(const Options& o) {
   const Program p = parse_program(o.replay);
   std::cout << print_steps(p);
-  const auto failures = Driver(o).judge({o.replay}, {o.setup.isa, true});
+  Driver driver(o);
+  const auto failures = driver.judge({o.replay}, {o.setup.isa, true});
+  for (const std::string& why : driver.open().why) std::cout << "its marks are refused: " << why << "\n";
   for (const Failure& f : failures) std::cout << f.stage << ": " << f.what << "\n";
   if (failures.empty()) std::cout << "ok\n";
   return failures.empty() ? 0 : 1;

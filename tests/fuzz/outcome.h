@@ -30,7 +30,8 @@ constexpr double kExact = -1;
 
 /// "" when `found` equals `expected`: dtype, sizes, strides, aliasing, gradients, and values: integers and bools
 /// exactly, floats within their tolerance plus `slack`. Otherwise says where they differ.
-std::string difference(const Outcome& expected, const Outcome& found, const Slack& slack);
+/// `small`: an open size is 0 or 1, where eager may return a view and strides that are chance.
+std::string difference(const Outcome& expected, const Outcome& found, const Slack& slack, bool small = false);
 
 /// Four times as far as noise moves each tensor; kExact for results and inputs without an inexact step in their past.
 Slack slack_of(const Program&, Variant, int runs, const Outcome& clean);

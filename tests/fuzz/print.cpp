@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "formula.h"
+#include "open.h"
 #include "program.h"
 
 namespace precast::fuzz {
@@ -128,7 +129,14 @@ std::string input_as_cpp(const Input& in, Variant variant) {
 }  // namespace
 
 std::string print_steps(const Program& p) {
+  constexpr std::array kLayouts = {"", " transposed", " sliced", " expanded", " channels last"};
   std::string text;
+  for (size_t i = 0; i < p.inputs.size(); ++i)
+    text += value_name({static_cast<int>(i)}) + ": " + at::toString(p.inputs[i].dtype) + "[" +
+            integers(p.inputs[i].sizes) + "]" + kLayouts[static_cast<size_t>(p.inputs[i].layout)] +
+            (p.inputs[i].role == Role::user     ? "\n"
+             : p.inputs[i].role == Role::buffer ? " buffer\n"
+                                                : " parameter\n");
   auto next = static_cast<int>(p.inputs.size());
   for (const Step& step : p.steps) {
     std::string line;
@@ -137,18 +145,27 @@ std::string print_steps(const Program& p) {
             join(step.args, [](const Arg& a) { return argument(a, false); }) + ")\n";
   }
   return text + "return " + join(p.results, [](int r) { return value_name({r}); }) +
-         (p.backward ? "; backward\n" : "\n");
+         (p.backward ? "; backward\n" : "\n") + print_open(p);
 }
 
-std::string print_cpp(const Program& p, Variant variant, const std::string& backend, const std::string& reason) {
+std::string print_cpp(const Program& p, Variant variant, const std::string& backend, const std::string& reason,
+                      const std::vector<int64_t>& open_sizes) {
   const auto n = p.inputs.size();
+  const Program other = open_sizes.empty() ? p : resized(p, open_sizes);
+  std::string marks;
+  for (const OpenDim& o : p.open)
+    if (!open_sizes.empty())
+      marks += "  precast::mark_unbacked(captured.all[" + std::to_string(o.input) + "], " + std::to_string(o.dim) +
+               (o.shape_id ? ", {.shape_id = \"" + std::to_string(o.group) + "\"});\n" : ");\n");
   std::string registered, read, results, inputs;
   std::string user = "";
   int n_user = 0;
   for (size_t i = 0; i < n; ++i) {
     const Input& in = p.inputs[i];
     const std::string v = "v" + std::to_string(i);
-    inputs += "    at::Tensor " + v + " = " + input_as_cpp(in, variant) + ";\n";
+    const std::string here = input_as_cpp(in, variant), there = input_as_cpp(other.inputs[i], variant);
+    inputs += "    at::Tensor " + v + " = " + (here == there ? here : "open ? " + there + " : " + here) + ";\n";
+    inputs += "    all.push_back(" + v + ");\n";
     if (in.role == Role::user) {
       read += "  at::Tensor " + v + " = user[" + std::to_string(n_user++) + "];\n";
       user += (user.empty() ? "" : ", ") + v;
@@ -187,7 +204,7 @@ std::string print_cpp(const Program& p, Variant variant, const std::string& back
          "  t = t.to(dtype);\n"
          "  if (spike >= 0) t[spike] = value;\n"
          "  return t;\n}\n\n"
-         "struct Net : torch::nn::Module {\n  std::vector<at::Tensor> user;\n  Net() {\n" +
+         "struct Net : torch::nn::Module {\n  std::vector<at::Tensor> user, all;\n  Net(bool open) {\n" +
          inputs + "    user = {" + user +
          "};\n  }\n};\n\n"
          "std::vector<at::Tensor> program(Net& net, std::vector<at::Tensor> user) {\n" +
@@ -201,7 +218,8 @@ std::string print_cpp(const Program& p, Variant variant, const std::string& back
          "found.to(at::kDouble), 1e-4, 1e-5, true))\n"
          "    std::cout << what << \" differs\\nexpected \" << expected << \"\\nfound \" << found << \"\\n\";\n}\n\n"
          "int main() {\n"
-         "  Net eager, captured, loaded;\n"
+         "  Net eager(true), captured(false), loaded(true);  // at other sizes, if some are open\n" +
+         marks +
          "  const auto expected = program(eager, eager.user);\n"
          "  const auto pair = precast::precompile({.backend = \"" +
          backend +

@@ -45,8 +45,17 @@ struct Input {
   uint64_t seed = 0;
 };
 
+/// A dim of an input that is marked before the capture; those of one group have one size.
+struct OpenDim {
+  size_t input = 0;
+  int64_t dim = 0;
+  int group = 0;
+  bool shape_id = false;  // said in the mark; else the recording has to find out
+};
+
 struct Program {
   std::vector<Input> inputs;
+  std::vector<OpenDim> open;  // for a capture of this program alone
   std::vector<Step> steps;
   std::vector<int> results;   // values returned
   bool backward = false;      // of the sum of the floating point results
@@ -91,7 +100,9 @@ void run_step(Step&, std::vector<at::Tensor>& values);
 int count_values(const Program&, size_t n_steps);
 
 /// The program as C++: inputs, steps, and a main() that captures it, calls the loaded artifact and prints differences.
-std::string print_cpp(const Program&, Variant, const std::string& backend, const std::string& reason);
+/// With open sizes, if given: captured with marks, called at these.
+std::string print_cpp(const Program&, Variant, const std::string& backend, const std::string& reason,
+                      const std::vector<int64_t>& open_sizes = {});
 
 /// One step a line, for people: "v5 = aten::add.Tensor(v1, v3)".
 std::string print_steps(const Program&);
