@@ -1,5 +1,5 @@
 # Fails when a room refuses something outside of the registry of checks (src/util/checks.h, precast_check in
-# src/artifact/driver.inc):  cmake -DSOURCE=. -P CheckRegistry.cmake
+# src/artifact/driver/checks.inc):  cmake -DSOURCE=. -P CheckRegistry.cmake
 set(wrong)
 function(forbid pattern advice)  # forbid(regex advice file...)
   foreach(file ${ARGN})
@@ -16,8 +16,8 @@ file(GLOB files "${SOURCE}/src/trace/*.cpp")
 list(FILTER files EXCLUDE REGEX "torch_internals.cpp$")
 forbid("PrecompileError\\(" "use refuse(Check::..., message)" ${files} "${SOURCE}/src/api/capture.cpp"
   "${SOURCE}/src/api/runnable.cpp" "${SOURCE}/src/host_torch/effects.cpp")
-forbid("PRECAST_CONTRACT, m\\)" "use precast_refuse(host, PRECAST_CHECK_..., m)"
-  "${SOURCE}/src/artifact/driver.inc")
+file(GLOB files "${SOURCE}/src/artifact/driver/*.inc")
+forbid("PRECAST_CONTRACT, m\\)" "use precast_refuse(host, PRECAST_CHECK_..., m)" ${files})
 if(wrong)
   message(FATAL_ERROR "these checks are not in the registry:${wrong}")
 endif()

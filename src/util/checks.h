@@ -1,5 +1,5 @@
 // The checks of the programming model: what a capture, a load or a call refuses, one name each. Those of a call's
-// arguments stand in the driver (artifact/driver.inc). A test build (PRECAST_MUTATION) can switch one off by
+// arguments stand in the driver (artifact/driver/). A test build (PRECAST_MUTATION) can switch one off by
 // PRECAST_MUTATE, to see that some test notices: `make mutate`.
 #pragma once
 #include <string>
