@@ -15,6 +15,7 @@
 #include "jit.h"
 #include "machine.h"
 #include "models/workload.h"
+#include "threads.h"
 #include "timing.h"
 
 namespace {
@@ -173,5 +174,6 @@ int main(int argc, char** argv) {
   std::printf(
       "\nratios: eager time / that time. artifact: from the cache, weights read live. plain g++: the text built by\n"
       "hand with -O3 -shared -fPIC. frozen: weights packed once. roof: fraction of what this machine can do.\n");
+  bench::bench_threads(wanted);
   bench::bench_jit(wanted);
 }
