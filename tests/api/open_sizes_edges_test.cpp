@@ -84,3 +84,46 @@ TEST_CASE("open sizes: a window of nothing lies anywhere") {
     CHECK(artifact[1].equal(eager[1]));
   }
 }
+
+// What is the same at all sizes that a recording tries, and not beyond them, is refused there or here.
+TEST_CASE("open sizes: thresholds far from the example") {
+  using Fn = std::function<Tensors(const Tensor&)>;
+  const std::vector<std::pair<const char*, Fn>> functions = {
+      {"diagonal", [](const Tensor& t) { return Tensors{t.diagonal() * 2}; }},
+      {"trace", [](const Tensor& t) { return Tensors{t.trace()}; }},
+      {"tril", [](const Tensor& t) { return Tensors{t.tril(), t.triu(-30)}; }},
+      {"slice", [](const Tensor& t) { return Tensors{t.slice(0, 0, 30) * 2}; }},
+      {"slice from the end", [](const Tensor& t) { return Tensors{t.slice(0, -30) * 2}; }},
+      {"chunk", [](const Tensor& t) { return Tensors{t.chunk(3, 0)[0] * 2, t.chunk(2, 0)[1] * 2}; }},
+      {"split", [](const Tensor& t) { return Tensors{t.split(30, 0)[0] * 2}; }},
+      {"tensor_split", [](const Tensor& t) { return Tensors{t.tensor_split(3, 0)[1] * 2}; }},
+      {"tensor_split at places", [](const Tensor& t) { return Tensors{t.tensor_split({2, 30}, 0)[1] * 2}; }},
+      {"unfold", [](const Tensor& t) { return Tensors{t.unfold(0, 3, 2) * 2, t.roll(35, 0) * 2}; }},
+      {"cdist", [](const Tensor& t) { return Tensors{torch::cdist(t, t)}; }},
+      {"pad", [](const Tensor& t) { return Tensors{torch::constant_pad_nd(t, {0, 0, -2, 3})}; }},
+  };
+  for (const auto& [name, fn] : functions) {
+    const Tensor x = torch::randn({4, 40});
+    mark_unbacked(x, 0);
+    Pair pair;
+    try {
+      pair = precompile(LowerOptions{.isa = {"baseline"}}, fn, x);
+    } catch (const PrecompileError& e) {
+      contains(e.what(), "mark");
+      continue;
+    }
+    const auto f = load_from_memory<Tensors(Tensor)>(pair);
+    for (const int64_t n : {3, 4, 29, 30, 31, 39, 40, 41, 100}) {
+      const Tensor y = torch::randn({n, 40});
+      const Tensors eager = fn(y);
+      Tensors artifact;
+      try {
+        artifact = f(y);
+      } catch (const PrecompileError&) {
+        continue;
+      }
+      for (size_t i = 0; i < eager.size(); ++i)
+        CHECK_MESSAGE((eager[i].sizes() == artifact[i].sizes() && close(eager[i], artifact[i])), name << " at " << n);
+    }
+  }
+}
