@@ -145,7 +145,8 @@ bool well_conditioned(const Program& p) {
 
 namespace {
 
-bool has_open_sizes(uint64_t seed) { return seed < kFirstTarget && seed % 10 == 7; }
+// Each is compiled alone, which takes as long as three others.
+bool has_open_sizes(uint64_t seed) { return seed < kFirstTarget && seed % 20 == 7; }
 
 void begin(State& s, uint64_t seed, Theme theme, std::optional<at::ScalarType> dtype = {}) {
   s.program.seed = seed;

@@ -6,6 +6,8 @@
 //   precast_fuzz --forever                 until stopped (Ctrl-C)
 //   precast_fuzz --replay 1234:1101:01:b   one program, with its text and what differs
 //
+// One program in twenty has open sizes (open.h): it is captured alone as well, and called at other sizes.
+//
 // The driver only starts workers: one process captures a batch, another one loads it. A failure is shrunk by trying
 // smaller programs in workers of their own, so that a crash is a failure like any other.
 #include <c10/util/Exception.h>
