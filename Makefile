@@ -30,6 +30,7 @@ bench:  ## speed beside eager LibTorch, as ratios and roofline fractions
 	@tools/fetch_data.sh
 	@build/default/bin/precast_bench
 	@bench/include_cost.sh "$$(tools/setup.sh | tail -n 1)"
+	@bench/peers.sh "$$(tools/setup.sh | tail -n 1)"
 
 fuzz:  ## parsers on damaged files (10 minutes each), then random programs against eager, until it fails or is stopped
 	@tests/parsers/libfuzzer/run.sh 600

@@ -22,7 +22,7 @@ struct EarlyExit : torch::nn::Module {
   at::Tensor forward(at::Tensor x) {
     x = torch::relu(in(x));
     const at::Tensor guess = torch::softmax(early(x), 1);
-    if (guess.amax().item<float>() > 0.9F) return guess;
+    if ((guess.amax() > 0.9).item<bool>()) return guess;  // a condition on a bool holds for all values on its side
     return torch::softmax(late(deep->forward(x)), 1);
   }
 };

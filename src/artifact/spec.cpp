@@ -188,4 +188,10 @@ std::string first_difference(const Tree& expected, const Tree& found, std::strin
   return {};
 }
 
+std::string flat_spec(size_t tensors) {
+  std::string text = "([";
+  for (size_t i = 0; i < tensors; ++i) text += i ? ", *" : "*";
+  return text + "],)";
+}
+
 }  // namespace precast::artifact

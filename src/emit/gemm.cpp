@@ -127,12 +127,13 @@ std::string_view b_form(const Spec& s) {
   if (s.b.packed) return "B_PREPACKED";
   if (!plain(s, s.b)) return "B_PACKED";
   const Source b = source_of(s);
-  if (!b.source.simple() || !in_order(b)) return "B_PACKED";
+  using enum ir::Choices::Packing;
+  if (!b.source.simple() || !in_order(b) || s.packing == always) return "B_PACKED";
   const int64_t M = product(s.M), K = product(s.K);
   if ((M <= kDotRows || s.N <= kDotRows) && K > 1 && b.source.step() == 1 && plain(s, s.a) && a_rows(s).simple() &&
       a_depth(s).simple() && a_depth(s).step() == 1)
     return "B_DOT";
-  if (s.b.i_strides[0] == 1 && (M <= kFewRows || b.source.step() <= kDenseRow)) return "B_DIRECT";
+  if (s.b.i_strides[0] == 1 && (M <= kFewRows || b.source.step() <= kDenseRow || s.packing == never)) return "B_DIRECT";
   return "B_PACKED";
 }
 
@@ -249,6 +250,7 @@ Spec known(const GemmSpec& x) {
   s.name = x.name, s.params = x.params;
   s.batch = ir::numbers(x.batch), s.M = ir::numbers(x.M), s.K = ir::numbers(x.K), s.N = x.N;
   s.dtype = x.dtype, s.a = known(x.a), s.b = known(x.b), s.epilogue = x.epilogue, s.along_m = x.along_m;
+  s.packing = x.packing;
   check(s);
   return s;
 }

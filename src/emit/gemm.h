@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/choices.h"
 #include "ir/type.h"
 
 namespace precast::emit {
@@ -49,6 +50,7 @@ struct GemmSpecOf {
   /// K = 0 gives zeros.
   std::string epilogue;
   bool along_m = false;
+  ir::Choices::Packing packing = ir::Choices::Packing::by_size;  // of B, where it may be read as it lies
   /// Of which sizes and strides are expressions. Their values stand in a param `const i64* S`, in this order.
   std::vector<ir::Symbol> symbols{};
 };

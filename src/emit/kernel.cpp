@@ -158,8 +158,8 @@ void KernelWriter::finish() {
 }
 
 KernelText kernel_text(Kernel k, Program& p, const std::set<BufferId>& kept, const std::set<BufferId>& constants,
-                       bool pack_apart) {
-  return KernelWriter(std::move(k), p, kept, constants, pack_apart).run();
+                       const ProductConfig& config) {
+  return KernelWriter(std::move(k), p, kept, constants, config).run();
 }
 
 }  // namespace precast::emit

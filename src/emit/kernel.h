@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/choices.h"
 #include "loops/fusion.h"
 
 namespace precast::emit {
@@ -28,6 +29,12 @@ struct Packing {
   bool constant = false;
 };
 
+/// How a matrix product reads its second matrix.
+struct ProductConfig {
+  bool pack_apart = false;  // another product reads the same one
+  ir::Choices::Packing packing = ir::Choices::Packing::by_size;
+};
+
 struct KernelText {
   std::string text;               // the function is called KERNEL here; equal texts are one function
   std::vector<Pointer> pointers;  // what P[0], P[1], ... are
@@ -41,9 +48,9 @@ struct KernelText {
 
 /// `kept` are the buffers read outside of the kernel: what is not among them need not be stored.
 /// Buffers that turn out to need memory all the same stay Place::arena; others become Place::local.
-/// `constants` are buffers that depend on parameters and buffers only. `pack_apart`: another product reads the same B.
+/// `constants` are buffers that depend on parameters and buffers only.
 KernelText kernel_text(loops::Kernel, loops::Program&, const std::set<loops::BufferId>& kept,
-                       const std::set<loops::BufferId>& constants, bool pack_apart);
+                       const std::set<loops::BufferId>& constants, const ProductConfig&);
 
 /// The kernel of a step that is a routine.
 KernelText routine_text(const loops::Step&);

@@ -68,9 +68,10 @@ KernelText KernelWriter::matmul() {
   spec.batch = sizes(p.batch), spec.M = sizes(p.m), spec.K = sizes(p.k),
   spec.N = column < 0 ? ir::Size(1) : extent(column), spec.symbols = program_.symbols;
   spec.dtype = s.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
+  spec.packing = config_.packing;
   spec.a = operand(a, p.m), spec.b = operand(b, {column});
   spec.a.pointer = in_memory(a);
-  if ((constants_.contains(b.buffer) || pack_apart_) && gemm_packs_b(spec)) {
+  if ((constants_.contains(b.buffer) || config_.pack_apart) && gemm_packs_b(spec)) {
     pack(spec, b);
     spec.b.packed = true;
     spec.b.pointer = w_.pointer(out_.packing->packed, spec.dtype, 0, false);

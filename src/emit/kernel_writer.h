@@ -35,14 +35,14 @@ bool contains(const std::vector<Atom>&, Atom);
 class KernelWriter {
  public:
   KernelWriter(loops::Kernel k, loops::Program& p, const std::set<loops::BufferId>& kept,
-               const std::set<loops::BufferId>& constants, bool pack_apart)
+               const std::set<loops::BufferId>& constants, const ProductConfig& config)
       : kernel_(std::move(k)),
         program_(p),
         exprs_(p.exprs),
         w_(p.exprs),
         kept_(kept),
         constants_(constants),
-        pack_apart_(pack_apart) {}
+        config_(config) {}
 
   KernelText run();
 
@@ -115,7 +115,7 @@ class KernelWriter {
   Writer w_;
   std::set<loops::BufferId> kept_;
   const std::set<loops::BufferId>& constants_;
-  const bool pack_apart_;
+  const ProductConfig config_;
   KernelText out_;
   std::set<std::pair<loops::BufferId, loops::Index>> counted_;
   std::vector<int> stage_;  // by step

@@ -36,7 +36,7 @@ class Lower {
 
   Emitted run() {
     program_ = lowering_.run();
-    kernels_ = loops::fuse(program_);
+    kernels_ = loops::fuse(program_, config_.choices.epilogues);
     find_kept();
     find_constants();
     count_products();
@@ -234,8 +234,9 @@ class Lower {
     if (k.steps[0].kind == Step::Kind::alias) return;
     const auto [what, name] = describe(k);
     const bool apart = k.steps[0].kind == Step::Kind::matmul && products_[columns_of(k.steps[0])] > 1;
-    KernelText text =
-        k.steps[0].routine ? routine(k.steps[0]) : kernel_text(std::move(k), program_, kept_, constants_, apart);
+    KernelText text = k.steps[0].routine
+                          ? routine(k.steps[0])
+                          : kernel_text(std::move(k), program_, kept_, constants_, {apart, config_.choices.packing});
     if (text.packing) add_packing(*text.packing);
     call.function = function(text.text, name);
     call.name = functions_[static_cast<size_t>(call.function)].name;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "emit/emitted.h"
+#include "ir/choices.h"
 #include "ir/graph.h"
 
 namespace precast::emit {
@@ -10,9 +11,10 @@ namespace precast::emit {
 struct LowerConfig {
   /// One per Graph::inputs: a parameter or buffer. What depends on these only may move to precast_prepare.
   /// Empty means none.
-  std::vector<bool> constant_inputs;
+  std::vector<bool> constant_inputs{};
   /// Translation units that kernels are spread over.
   int parts = 2;
+  ir::Choices choices{};  // those of the passes have been made already
 };
 
 /// A node that has no lowering rule becomes a host op; the rest becomes kernels. Throws InternalError when the graph

@@ -31,6 +31,9 @@ ProgramPtr lower(jit::Recorded recorded, const jit::Settings& settings) {
   if (draw || settings.flag("trace.enabled")) trace.emplace();
   jit::Lowering lowering{ours ? "inductor" : "eager", settings.function, trace ? &*trace : nullptr, draw,
                          settings.flag("reuse_outputs")};
+  lowering.choices.epilogues = settings.flag("epilogue_fusion");
+  lowering.choices.padded_rows = settings.flag("shape_padding");
+  lowering.autotune = settings.flag("max_autotune");
   auto p = std::make_shared<const Program>(std::move(recorded), lowering);
   for (const std::string& k : p->account().kernel_names) jit::log("fusion", k);
   for (const std::string& h : p->account().host_reasons) jit::log("perf_hints", "runs in LibTorch: " + h);

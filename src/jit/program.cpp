@@ -1,5 +1,6 @@
 #include "jit/program.h"
 
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "emit/lower.h"
 #include "host_torch/tensor_types.h"
 #include "ir/print.h"
+#include "jit/autotune.h"
 #include "jit/backward_node.h"
 #include "jit/disk_cache.h"
 #include "jit/log.h"
@@ -33,40 +35,75 @@ detail::Kind kind_of(const Result& r) {
   return r.kind < Result::Kind::output ? static_cast<detail::Kind>(r.kind) : detail::Kind::tensor;
 }
 
-/// Results of a function of tensors, and their places among a graph's outputs.
-std::string flat_spec(size_t leaves) {
+/// "[*, *]": of so many results.
+std::string list_spec(size_t leaves) {
   std::string text = "[";
   for (size_t i = 0; i < leaves; ++i) text += i ? ", *" : "*";
   return text + "]";
 }
 
-/// The cache of a text: from disk, or by the compiler.
-std::vector<std::byte> compiled(const Signature& s, const std::string& code, const std::vector<std::string>& isa,
-                                Account& account) {
+/// Of a function from one list of tensors, the inputs, to one, the outputs.
+Signature flat_signature(const ir::Graph& g, const Signature& like, const std::string& what) {
+  Signature s;
+  s.backend = like.backend, s.tracer = like.tracer, s.torch_version = like.torch_version;
+  s.num_positional_args = 1;
+  s.in_spec = artifact::flat_spec(g.inputs.size());
+  s.out_spec = list_spec(g.outputs.size());
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    UserLeaf& leaf = s.leaves.emplace_back();
+    leaf.where = what + " " + std::to_string(i);
+    leaf.tensor.name = leaf.where;
+    leaf.tensor.type = g.type(g.inputs[i]);
+    s.graph_inputs.push_back({static_cast<int>(i), 0});
+  }
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    Result& r = s.results.emplace_back();
+    r.kind = Result::Kind::output;
+    r.index = static_cast<int>(i);
+  }
+  return s;
+}
+
+const artifact::ComposeOptions& compose_options() {
+  static const auto& options = *new artifact::ComposeOptions{"precast_model", {"native"}};
+  return options;
+}
+
+std::string find_version() {
   const std::vector<std::string> compiler = artifact::find_compiler();
   if (compiler.empty()) throw PrecompileError("no C++ compiler found: install g++ or set CXX");
-  const std::string version = artifact::compiler_version(compiler), hash = sha256_hex(code);
-  std::string key = hash + "\n" + version + "\n" + artifact::target_name() + "\n" PRECAST_VERSION;
-  for (const std::string& name : artifact::resolve_isas(isa)) key += "\n" + name;
-  Cached found = cached(sha256_hex(key), [&] {
-    return artifact::write_cache(
-        {s.backend,
-         s.tracer,
-         hash,
-         {{artifact::target_name(), version, artifact::resolve_isas(isa), artifact::compile_artifact(code)}}});
-  });
+  return artifact::compiler_version(compiler);
+}
+
+/// What decides a compiled form, beside its text.
+std::string key_of_machine() {
+  std::string key = find_version() + "\n" + artifact::target_name() + "\n" PRECAST_VERSION;
+  for (const std::string& name : artifact::resolve_isas(compose_options().isa)) key += "\n" + name;
+  return key;
+}
+
+std::vector<std::byte> compile_now(const Signature& s, const std::string& code) {
+  return artifact::write_cache({s.backend,
+                                s.tracer,
+                                sha256_hex(code),
+                                {{artifact::target_name(), find_version(),
+                                  artifact::resolve_isas(compose_options().isa), artifact::compile_artifact(code)}}});
+}
+
+/// The cache of a text: from disk, or by the compiler.
+std::vector<std::byte> compiled(const Signature& s, const std::string& code, Account& account) {
+  Cached found = cached(sha256_hex(sha256_hex(code) + "\n" + key_of_machine()), [&] { return compile_now(s, code); });
   account.misses.push_back(found.miss);
   return std::move(found.bytes);
 }
 
 detail::RunnablePtr build(const char* name, const Signature& signature, const ir::Graph& graph,
-                          const Lowering& lowering, Account& account) {
+                          const Lowering& lowering, const ir::Choices& choices, Account& account) {
   artifact::PairBytes pair;
   GraphFunction run;
-  const artifact::ComposeOptions compose{"precast_model", {"native"}};
   if (lowering.backend == "eager") {
     account.ops += static_cast<int>(graph.nodes.size());
-    pair = artifact::build_pair(signature, graph, nullptr, compose);
+    pair = artifact::build_pair(signature, graph, nullptr, compose_options());
     if (lowering.function) {
       std::vector<at::Tensor> examples;
       for (const ir::ValueId v : graph.inputs) examples.push_back(host_torch::empty(graph.type(v)).zero_());
@@ -74,14 +111,14 @@ detail::RunnablePtr build(const char* name, const Signature& signature, const ir
       if (!run) throw PrecompileError("the backend's function returned no function");
     }
   } else {
-    const emit::Emitted emitted = emit::lower(graph);
+    const emit::Emitted emitted = emit::lower(graph, {.choices = choices});
     account.ops += emitted.total_ops;
     account.kernels += static_cast<int>(emitted.kernels.size());
     account.host_ops += static_cast<int>(emitted.host_ops.size());
     for (const emit::HostOp& op : emitted.host_ops) account.host_reasons.push_back(op.op + ": " + op.why);
     for (const emit::KernelInfo& k : emitted.kernels) account.kernel_names.push_back(k.name + ": " + k.what);
-    pair.code = artifact::compose(signature, graph, &emitted, compose);
-    pair.cache = compiled(signature, pair.code, compose.isa, account);
+    pair.code = artifact::compose(signature, graph, &emitted, compose_options());
+    pair.cache = compiled(signature, pair.code, account);
   }
   if (lowering.trace) {
     lowering.trace->write(std::string(name) + ".txt", ir::print(graph));
@@ -111,24 +148,23 @@ Program::Program(Recorded recorded, const Lowering& lowering) : recorded_(std::m
   std::vector<detail::Kind> kinds;
   for (const Result& r : s.results) kinds.push_back(kind_of(r));
   structure_ = std::make_unique<api::StructureNodes>(artifact::parse_tree(s.out_spec), kinds);
+  ir::Choices choices = lowering.choices;
+  if (lowering.autotune && lowering.backend != "eager") choices = tune(choices);
   if (recorded_.differentiable()) {
-    lower_both(lowering);
+    lower_both(lowering, choices);
   } else {
     ir::Graph core = recorded_.graph;
-    if (lowering.backend != "eager") passes::to_core(core);
-    forward_ = build("forward", s, core, lowering, account_);
+    if (lowering.backend != "eager") passes::to_core(core, choices);
+    forward_ = build("forward", s, core, lowering, choices, account_);
   }
   account_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 Program::~Program() = default;
 
-void Program::lower_both(const Lowering& lowering) {
-  const Signature& s = recorded_.signature;
+/// In core ops, unless they are run op by op. Outputs that the call itself leaves are renumbered in `forward`.
+Joint Program::joint(bool lowered, const ir::Choices& choices, Signature& forward) const {
   Joint joint{recorded_.graph, static_cast<int>(recorded_.tangents.size()), {}, {}};
-  if (lowering.backend != "eager") passes::to_core(joint.graph);
-
-  // Outputs of the call itself, renumbered.
-  Signature forward = s;
+  if (lowered) passes::to_core(joint.graph, choices);
   const auto keep = [&](int& output) {
     const auto at = std::ranges::find(joint.results, output);
     const auto place = static_cast<int>(at - joint.results.begin());
@@ -143,8 +179,44 @@ void Program::lower_both(const Lowering& lowering) {
     if (g.value.kind == Result::Kind::none) continue;
     PRECAST_CHECK(g.value.kind == Result::Kind::output, "a gradient is no output of the recorded graph");
     joint.gradients.push_back(g.value.index);
-    gradient_sources_.push_back(g.source);
   }
+  return joint;
+}
+
+ir::Choices Program::tune(const ir::Choices& first) {
+  const Signature& s = recorded_.signature;
+  const auto make = [&](const ir::Choices& c) {
+    std::vector<ir::Graph> graphs;
+    if (recorded_.differentiable()) {
+      Signature forward = s;
+      Halves halves = partition(joint(true, c, forward));
+      graphs = {std::move(halves.forward), std::move(halves.backward)};
+    } else {
+      graphs.push_back(recorded_.graph);
+      passes::to_core(graphs[0], c);
+    }
+    std::vector<TrialGraph> trials;
+    for (ir::Graph& g : graphs) {
+      const emit::Emitted emitted = emit::lower(g, {.choices = c});
+      std::string code = artifact::compose(flat_signature(g, s, "input"), g, &emitted, compose_options());
+      trials.push_back({std::move(g), std::move(code)});
+    }
+    return trials;
+  };
+  const auto compile = [&](const std::string& code) {
+    return detail::load_from_memory({code, compile_now(s, code)}, {.announce = false});
+  };
+  Tuned tuned = autotune(key_of_machine() + "\n" + std::to_string(at::get_num_threads()), first, make, compile);
+  account_.tuning = std::move(tuned.lines);
+  return tuned.choices;
+}
+
+void Program::lower_both(const Lowering& lowering, const ir::Choices& choices) {
+  const Signature& s = recorded_.signature;
+  Signature forward = s;
+  const Joint joint = this->joint(lowering.backend != "eager", choices, forward);
+  for (const Recorded::Gradient& g : recorded_.gradients)
+    if (g.value.kind != Result::Kind::none) gradient_sources_.push_back(g.source);
 
   for (size_t i = joint.graph.inputs.size() - recorded_.tangents.size(); i < joint.graph.inputs.size(); ++i)
     tangent_types_.push_back(joint.graph.type(joint.graph.inputs[i]));
@@ -175,34 +247,18 @@ void Program::lower_both(const Lowering& lowering) {
   outputs.insert(outputs.begin() + static_cast<std::ptrdiff_t>(joint.results.size()), copied.begin(), copied.end());
   account_.saved = static_cast<int>(copied.size()) + halves.saved;
 
-  forward.out_spec = "(" + s.out_spec + ", " + flat_spec(static_cast<size_t>(account_.saved)) + ")";
+  forward.out_spec = "(" + s.out_spec + ", " + list_spec(static_cast<size_t>(account_.saved)) + ")";
   for (int i = 0; i < account_.saved; ++i) {
     Result& r = forward.results.emplace_back();
     r.kind = Result::Kind::output;
     r.index = static_cast<int>(joint.results.size()) + i;
   }
-  forward_ = build("forward", forward, halves.forward, lowering, account_);
+  forward_ = build("forward", forward, halves.forward, lowering, choices, account_);
   carry_sizes(back);
 
-  Signature backward;
-  backward.backend = s.backend, backward.tracer = s.tracer, backward.torch_version = s.torch_version;
-  backward.num_positional_args = 1;
-  backward_spec_ = "(" + flat_spec(back.inputs.size()) + ",)";
-  backward.in_spec = backward_spec_;
-  backward.out_spec = flat_spec(back.outputs.size());
-  for (size_t i = 0; i < back.inputs.size(); ++i) {
-    UserLeaf& leaf = backward.leaves.emplace_back();
-    leaf.where = "saved value or tangent " + std::to_string(i);
-    leaf.tensor.name = leaf.where;
-    leaf.tensor.type = back.type(back.inputs[i]);
-    backward.graph_inputs.push_back({static_cast<int>(i), 0});
-  }
-  for (size_t i = 0; i < back.outputs.size(); ++i) {
-    Result& r = backward.results.emplace_back();
-    r.kind = Result::Kind::output;
-    r.index = static_cast<int>(i);
-  }
-  backward_ = build("backward", backward, back, lowering, account_);
+  const Signature backward = flat_signature(back, s, "saved value or tangent");
+  backward_spec_ = *backward.in_spec;
+  backward_ = build("backward", backward, back, lowering, choices, account_);
 }
 
 /// Each symbol gets an input of its own, of type f32[u0,0]: what else backward gets need not show it as a whole dim.

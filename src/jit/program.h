@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "api/structure_nodes.h"
+#include "ir/choices.h"
+#include "jit/partition.h"
 #include "jit/recording.h"
 #include "jit/trace_folder.h"
 #include "precast/compile.h"
@@ -21,12 +23,15 @@ struct Lowering {
   const TraceFolder* trace = nullptr;  // where what is made is written, too
   bool draw = false;
   bool step_memory = false;  // results live until the next step begins
+  ir::Choices choices{};
+  bool autotune = false;  // what is faster here than these is measured
 };
 
 /// What lowering made of a recording, for people.
 struct Account {
   int ops = 0, kernels = 0, host_ops = 0;
   std::vector<std::string> host_reasons, kernel_names;  // "aten::fft: FFT"; "k3: add relu"
+  std::vector<std::string> tuning;                      // what autotune measured
   std::vector<std::string> misses;                      // of the disk cache, one a graph; empty: a hit
   int saved = 0, recomputed = 0;
   double saved_bytes = 0, seconds = 0;
@@ -55,7 +60,9 @@ class Program : public std::enable_shared_from_this<Program> {
 
  private:
   friend class BackwardNode;
-  void lower_both(const Lowering&);
+  Joint joint(bool lowered, const ir::Choices&, artifact::Signature& forward) const;
+  ir::Choices tune(const ir::Choices& first);
+  void lower_both(const Lowering&, const ir::Choices&);
   void carry_sizes(ir::Graph& backward);
 
   Recorded recorded_;

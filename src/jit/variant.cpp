@@ -43,6 +43,7 @@ std::string in_words(const Program& p) {
     text += "  forward and backward; " + count(static_cast<size_t>(a.saved), "value") + " saved (" +
             std::to_string(static_cast<int64_t>(a.saved_bytes)) + " bytes), " + std::to_string(a.recomputed) +
             " computed again\n";
+  for (const std::string& line : a.tuning) text += "  max_autotune: " + line + "\n";
   for (const std::string& miss : a.misses)
     text += "  disk cache: " + (miss.empty() ? std::string("hit") : "miss, " + miss) + "\n";
   for (const std::string& k : a.kernel_names) text += "  kernel " + k + "\n";

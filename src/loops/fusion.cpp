@@ -85,7 +85,7 @@ bool fusible(const Step& s) { return s.kind == Step::Kind::map || s.kind == Step
 
 class Fusion {
  public:
-  explicit Fusion(Program& p) : program_(p), exprs_(p.exprs) {}
+  Fusion(Program& p, bool epilogues) : program_(p), exprs_(p.exprs), epilogues_(epilogues) {}
 
   std::vector<Kernel> run() {
     for (int i = 0; i < static_cast<int>(program_.steps.size()); ++i) {
@@ -239,7 +239,7 @@ class Fusion {
     if (k.steps.size() >= 40 || !std::all_of(k.steps.begin(), k.steps.end(),
                                              [](const Step& x) { return fusible(x) || x.kind == Step::Kind::matmul; }))
       return false;
-    if (k.steps[0].kind == Step::Kind::matmul && s.kind != Step::Kind::map) return false;
+    if (k.steps[0].kind == Step::Kind::matmul && (s.kind != Step::Kind::map || !epilogues_)) return false;
     for (const int a : s.after)
       if (std::find(k.ids.begin(), k.ids.end(), a) != k.ids.end()) return false;
     for (const Step& p : k.steps)
@@ -388,6 +388,7 @@ class Fusion {
 
   Program& program_;
   Exprs& exprs_;
+  const bool epilogues_;
   std::vector<Kernel> kernels_;
   std::vector<std::set<int>> needs_;     // kernel -> kernels it reads from
   std::vector<std::vector<int>> users_;  // the other way round
@@ -398,6 +399,6 @@ class Fusion {
 
 }  // namespace
 
-std::vector<Kernel> fuse(Program& p) { return Fusion(p).run(); }
+std::vector<Kernel> fuse(Program& p, bool epilogues) { return Fusion(p, epilogues).run(); }
 
 }  // namespace precast::loops

@@ -15,8 +15,8 @@ struct Kernel {
   std::vector<int> ids;     // the program's steps
 };
 
-/// In a valid order.
-std::vector<Kernel> fuse(Program&);
+/// In a valid order. `epilogues`: what follows a matrix product element by element may join it.
+std::vector<Kernel> fuse(Program&, bool epilogues = true);
 
 /// Merges variables that every access walks as one. `groups` lists the variables that may be merged with each other.
 void collapse(std::vector<Step*>, std::vector<std::vector<Atom>*> groups, Exprs&);

@@ -4,13 +4,14 @@
 #include <string>
 #include <string_view>
 
+#include "ir/choices.h"
 #include "ir/graph.h"
 
 namespace precast::passes {
 
 /// The pipeline: decompose, simplify, choose layouts, share equal nodes, drop dead ones, renumber. A node that no rule
 /// handles exactly stays as it was recorded and becomes a host op.
-void to_core(ir::Graph&);
+void to_core(ir::Graph&, const ir::Choices& = {});
 
 /// Rewrites in-place and compound ops into core ops; the tables are in the files named after their families.
 void decompose(ir::Graph&);
@@ -22,8 +23,9 @@ void forward_writes(ir::Graph&);
 void sum_at_once(ir::Graph&);
 /// Multiplies the rows of independent products with one matrix at once.
 void multiply_at_once(ir::Graph&);
-/// Gives values between contractions the layout in which the contractions leave them.
-void relayout(ir::Graph&);
+/// Gives values between contractions the layout in which the contractions leave them. `padded`: with rows that do not
+/// begin whole pages apart.
+void relayout(ir::Graph&, bool padded = false);
 /// Makes equal nodes one. Random ops and host ops are never merged.
 void share_equal_nodes(ir::Graph&);
 /// Drops nodes without use. Random ops, conditions and ops that may have other effects stay.

@@ -115,10 +115,25 @@ class Remap {
   Dims start_, used_;          // by dim: where the window starts, how far it reaches
 };
 
+/// Rows apart by a little more where they begin whole pages apart: equal places of such rows share the sets of a cache.
+Dims padded_rows(const Type& t) {
+  constexpr int64_t kPage = 4096, kLine = 64, kFewRows = 8;
+  const int64_t size = ir::itemsize(t.dtype);
+  size_t row = t.sizes.size();
+  for (size_t d = 0; d < t.sizes.size(); ++d)
+    if (t.strides[d] > 1 && t.sizes[d] > 1 && (row == t.sizes.size() || t.strides[d] < t.strides[row])) row = d;
+  if (row == t.sizes.size() || t.strides[row] * size % kPage != 0 || t.numel() < kFewRows * t.strides[row])
+    return t.strides;
+  Dims strides = t.strides;
+  for (Size& s : strides)
+    if (s >= t.strides[row]) s = ir::floor_div(s, t.strides[row]) * (t.strides[row] + kLine / size);
+  return strides;
+}
+
 class Relayout {
  public:
-  explicit Relayout(Graph& g)
-      : g_(g), free_(g.values.size(), kNoValue), made_(g.values.size()), follows_(g.values.size()) {
+  Relayout(Graph& g, bool padded)
+      : g_(g), padded_(padded), free_(g.values.size(), kNoValue), made_(g.values.size()), follows_(g.values.size()) {
     for (const ValueId v : g.inputs) made_[index(v)] = true;
   }
 
@@ -166,6 +181,7 @@ class Relayout {
     if (n.op == "aten::clone") return clone(n);
     const ValueId leader = leading_operand(n, type(out));
     if (n.op == "aten::einsum" || (leader != kNoValue && family == Family::reduction)) follows_[index(out)] = true;
+    if (family == Family::matrix && padded_) return lay_out(n, type(out).strides);
     const bool pointwise = family == Family::pointwise, moves = n.op == "aten::cat" || n.op == "aten::constant_pad_nd";
     if (leader == kNoValue || !(pointwise || moves)) return push(std::move(n));
     lay_out(n, strides_like(type(out).sizes, type(leader)));
@@ -189,9 +205,10 @@ class Relayout {
   void lay_out(Node& n, const Dims& strides) {
     const ValueId out = n.outs[0].id;
     Type t = type(out);
+    t.strides = strides;
+    if (padded_) t.strides = padded_rows(t);
     follows_[index(out)] = true;
-    if (!same_layout(t.sizes, strides, t.strides)) {
-      t.strides = strides;
+    if (!same_layout(t.sizes, t.strides, type(out).strides)) {
       n.outs[0].id = add(t);
       free_[index(out)] = n.outs[0].id;
       follows_[index(n.outs[0].id)] = true;
@@ -229,6 +246,7 @@ class Relayout {
   }
 
   Graph& g_;
+  const bool padded_;
   std::vector<ValueId> free_;  // by value: the one that holds its elements in another layout
   std::vector<bool> made_;     // by value: a node makes it, in its recorded layout
   std::vector<bool> follows_;  // by value: its layout goes back to a contraction
@@ -237,6 +255,6 @@ class Relayout {
 
 }  // namespace
 
-void relayout(Graph& g) { Relayout(g).run(); }
+void relayout(Graph& g, bool padded) { Relayout(g, padded).run(); }
 
 }  // namespace precast::passes

@@ -7,6 +7,7 @@ namespace {
 struct Pass {
   const char* name;
   void (*run)(ir::Graph&);
+  bool ir::Choices::* wanted = nullptr;  // always
 };
 constexpr Pass kPipeline[] = {
     {"decompose", decompose},
@@ -16,10 +17,11 @@ constexpr Pass kPipeline[] = {
     {"drop_dead_nodes", drop_dead_nodes},
     {"sum_at_once", sum_at_once},
     {"drop_dead_nodes", drop_dead_nodes},
-    {"multiply_at_once", multiply_at_once},
+    {"multiply_at_once", multiply_at_once, &ir::Choices::joint_products},
     {"simplify", simplify},
     {"forward_writes", forward_writes},
-    {"relayout", relayout},
+    {"relayout", [](ir::Graph& g) { relayout(g); }, &ir::Choices::free_layouts},
+    {"relayout, padded", [](ir::Graph& g) { relayout(g, true); }, &ir::Choices::padded_rows},
     {"simplify again", simplify},
     {"share_equal_nodes", share_equal_nodes},
     {"drop_dead_nodes", drop_dead_nodes},
@@ -45,8 +47,9 @@ void run(const Pass& p, ir::Graph& g) {
   }
 }
 
-void to_core(ir::Graph& g) {
+void to_core(ir::Graph& g, const ir::Choices& choices) {
   for (const Pass& p : kPipeline) {
+    if (p.wanted && !(choices.*p.wanted)) continue;
     run(p, g);
     if (kVerify) ir::verify(g, p.name);
   }

@@ -526,3 +526,83 @@ TEST_CASE("compile: a contiguous tensor with other strides at sizes of 1 is anot
   const at::Tensor last = torch::randn({5, 1, 1, 2}).as_strided({5, 1, 1, 2}, {2, 1, 2, 1});
   for (int i = 0; i < 2; ++i) CHECK(f(last, w).strides() == fn(last, w).strides());
 }
+
+namespace {
+
+/// Wide enough for rows that begin whole pages apart; attention, a shared matrix, a residual, a convolution.
+struct Wide : torch::nn::Module {
+  torch::nn::Linear q{nullptr}, k{nullptr}, up{nullptr}, down{nullptr};
+  torch::nn::LayerNorm norm{nullptr};
+  torch::nn::Conv1d conv{nullptr};
+  Wide() {
+    q = register_module("q", torch::nn::Linear(32, 1024));
+    k = register_module("k", torch::nn::Linear(32, 1024));
+    up = register_module("up", torch::nn::Linear(1024, 2048));
+    down = register_module("down", torch::nn::Linear(2048, 1024));
+    norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({1024})));
+    conv = register_module("conv", torch::nn::Conv1d(torch::nn::Conv1dOptions(12, 4, 3).padding(1)));
+  }
+  at::Tensor forward(at::Tensor x) {  // [3, 12, 32]
+    const auto heads = [](const at::Tensor& t) { return t.view({3, 12, 4, 256}).transpose(1, 2); };
+    const at::Tensor a = heads(q(x)), b = heads(k(x));
+    at::Tensor y =
+        torch::softmax(a.matmul(b.transpose(2, 3)) / 16, -1).matmul(b).transpose(1, 2).reshape({3, 12, 1024});
+    y = y + down(torch::gelu(up(norm(y))));
+    return conv(y).relu().cumsum(2).slice(2, 0, 1024, 7);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("compile: choices of the compiler change kernels, not results") {
+  torch::manual_seed(3);
+  Wide net;
+  const at::Tensor x = torch::randn({3, 12, 32});
+  const at::Tensor expected = net.forward(x);
+  expected.square().mean().backward();
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& p : net.parameters()) gradients.push_back(p.grad().clone());
+  const std::map<std::string, OptionValue> choices[] = {
+      {{"shape_padding", true}}, {{"epilogue_fusion", false}}, {{"max_autotune", true}, {"shape_padding", true}}};
+  for (const auto& options : choices) {
+    CAPTURE(options.begin()->first);
+    const auto f = compile([](Wide& m, at::Tensor x) { return m.forward(x); }, {.options = options});
+    f(net, x);
+    net.zero_grad();
+    const at::Tensor y = f(net, x);
+    CHECK(at::allclose(y, expected, 1e-3, 1e-4));
+    y.square().mean().backward();
+    size_t i = 0;
+    for (const at::Tensor& p : net.parameters()) {
+      const at::Tensor& g = gradients[i++];
+      CHECK((p.grad() - g).abs().max().item<float>() < 1e-4F * g.abs().max().item<float>());
+    }
+    const bool tuned = options.contains("max_autotune");
+    CHECK((f.explain().find("max_autotune: ") != std::string::npos) == tuned);
+  }
+}
+
+TEST_CASE("compile: without epilogues a product stands alone") {
+  const auto fn = [](at::Tensor x, at::Tensor w) { return x.mm(w).relu() * 2; };
+  const auto fused = compile(fn), apart = compile(fn, {.options = {{"epilogue_fusion", false}}});
+  const at::Tensor x = torch::randn({8, 16}), w = torch::randn({16, 8});
+  for (int i = 0; i < 2; ++i) CHECK(close(fused(x, w), apart(x, w)));
+  contains(fused.explain(), "1 kernel,");
+  contains(apart.explain(), "2 kernels,");
+}
+
+TEST_CASE("compile: what max_autotune measured is kept") {
+  const TempFolder folder;
+  ::setenv("PRECAST_CACHE_DIR", folder.path().c_str(), 1);
+  const auto fn = [](at::Tensor x, at::Tensor w) { return x.mm(w).relu() * 2; };
+  const at::Tensor x = torch::randn({8, 16}), w = torch::randn({16, 8});
+  const auto f = compile(fn, {.options = {{"max_autotune", true}}});
+  f(x, w), f(x, w);
+  contains(f.explain(), "max_autotune: no epilogues: ");
+  contains(f.explain(), "of the time");
+  reset();
+  f(x, w), f(x, w);
+  CHECK(f.explain().find("of the time") == std::string::npos);
+  contains(f.explain(), "measured");
+  ::setenv("PRECAST_CACHE_DIR", "", 1);
+}

@@ -9,9 +9,9 @@
 
 namespace precast::passes {
 
-inline std::string core(std::string_view text) {
+inline std::string core(std::string_view text, const ir::Choices& choices = {}) {
   ir::Graph g = ir::parse(text);
-  to_core(g);
+  to_core(g, choices);
   ir::verify(g, "to_core");
   return ir::print(g);
 }
