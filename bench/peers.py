@@ -74,9 +74,11 @@ class Residual(nn.Module):
 class ResNet18(nn.Module):
     def __init__(self):
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
-        widths = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2), (512, 512, 1)]
-        self.blocks, self.out = nn.Sequential(*(Residual(*w) for w in widths)), nn.Linear(512, 1000)
+        stem = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.stem = nn.Sequential(stem, nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+        stages = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
+        blocks = [b for n, m, stride in stages for b in (Residual(n, m, stride), Residual(m, m, 1))]
+        self.blocks, self.out = nn.Sequential(*blocks), nn.Linear(512, 1000)
 
     def forward(self, x):
         return self.out(self.blocks(self.stem(x)).mean((2, 3)))
@@ -142,25 +144,45 @@ def timed(step):
 
 
 def first_calls(row, compiled):
+    step = ROWS[row](compiled == "compiled")
+    return [timed(step) for _ in range(100)]
+
+
+def steady(row):
+    """Medians of calls that take turns, in seconds: eager, compiled."""
+    steps = [ROWS[row](False), ROWS[row](True)]
+    for step in 3 * steps:
+        step()
+    start, times = time.perf_counter(), ([], [])
+    while len(times[0]) < 20 or time.perf_counter() - start < 1:
+        for step, list_of in zip(steps, times):
+            list_of.append(timed(step))
+    return [statistics.median(t) for t in times]
+
+
+def in_fresh_process(*arguments):
     with tempfile.TemporaryDirectory() as cache:
-        command = [sys.executable, __file__, "--first-calls", row, compiled]
-        out = subprocess.run(command, env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": cache}, capture_output=True, text=True, check=True)
+        environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": cache}
+        command = [sys.executable, __file__, *arguments]
+        out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return [float(line) for line in out.stdout.split()]
 
 
 def main(arguments):
     if arguments[:1] == ["--first-calls"]:
-        step = ROWS[arguments[1]](arguments[2] == "compiled")
-        print("\n".join(str(timed(step)) for _ in range(100)))
+        print(*first_calls(*arguments[1:]), sep="\n")
+        return
+    if arguments[:1] == ["--steady"]:
+        print(*steady(*arguments[1:]), sep="\n")
         return
     print(f"\ntorch.compile of PyTorch {torch.__version__} (Python), the same networks")
     print(f"{'':17} {'eager':>9} {'steady':>7} {'nothing on disk, calls:':>23}")
     print(f"{'':17} {'ms':>9} {'':7} {1:7} {10:7} {100:7}")
     for row in arguments or ROWS:
-        eager, compiled = first_calls(row, "eager"), first_calls(row, "compiled")
-        steady = statistics.median(eager[50:]) / statistics.median(compiled[50:])
+        eager, compiled = (in_fresh_process("--first-calls", row, how) for how in ("eager", "compiled"))
         calls = " ".join(f"{sum(compiled[:n]) / sum(eager[:n]):7.2f}" for n in (1, 10, 100))
-        print(f"{row:17} {1e3 * statistics.median(eager[50:]):9.3f} {steady:6.2f}x {calls}", flush=True)
+        plain, fast = in_fresh_process("--steady", row)
+        print(f"{row:17} {1e3 * plain:9.3f} {plain / fast:6.2f}x {calls}", flush=True)
 
 
 if __name__ == "__main__":
