@@ -12,6 +12,7 @@
 #include "loops/fusion.h"
 #include "loops/lowering.h"
 #include "loops/plan.h"
+#include "loops/print.h"
 #include "util/errors.h"
 
 namespace precast::emit {
@@ -37,6 +38,7 @@ class Lower {
   Emitted run() {
     program_ = lowering_.run();
     kernels_ = loops::fuse(program_, config_.choices.epilogues);
+    if (config_.loops) *config_.loops = loops::print(kernels_, program_);
     find_kept();
     find_constants();
     count_products();

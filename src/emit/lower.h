@@ -14,7 +14,8 @@ struct LowerConfig {
   std::vector<bool> constant_inputs{};
   /// Translation units that kernels are spread over.
   int parts = 2;
-  ir::Choices choices{};  // those of the passes have been made already
+  ir::Choices choices{};         // those of the passes have been made already
+  std::string* loops = nullptr;  // is given the kernels as loops, for people
 };
 
 /// A node that has no lowering rule becomes a host op; the rest becomes kernels. Throws InternalError when the graph

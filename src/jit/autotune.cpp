@@ -75,8 +75,8 @@ class Trial {
   std::vector<Run> runs_;
 };
 
-/// Time of `b` / time of `a`: calls take turns, for a quarter of a second or eight turns. The larger of the ratio of the
-/// best times and the median of the ratios of neighbours: what else the machine does must not look like a gain.
+/// Time of `b` / time of `a`: calls take turns, for a quarter of a second or eight turns. The larger of the ratio of
+/// the best times and the median of the ratios of neighbours: what else the machine does must not look like a gain.
 double ratio(Trial& a, Trial& b) {
   std::vector<double> ratios;
   double best_of_a = a.seconds(), best_of_b = b.seconds();

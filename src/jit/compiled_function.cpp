@@ -254,6 +254,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
                        {.verify = !later, .fullgraph = settings_.fullgraph, .open = dims});
   };
   jit::Recorded recorded;
+  const auto start = std::chrono::steady_clock::now();
   try {
     try {
       recorded = as_sized(open);
@@ -275,6 +276,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     add();
     return run_eagerly(eager);
   }
+  recorded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (recorded.discarded) eager.run(eager.self, nullptr);
   if (later && !jit::can_be_compared(recorded.signature)) {  // so the next one is recorded and replayed
     checks_later_ = false;

@@ -64,6 +64,20 @@ Signature flat_signature(const ir::Graph& g, const Signature& like, const std::s
   return s;
 }
 
+/// Adds the time until it dies to a phase.
+class Phase {
+ public:
+  Phase(Account& account, const char* name) : account_(account), name_(name) {}
+  ~Phase() { account_.add(name_, std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count()); }
+  Phase(const Phase&) = delete;
+  Phase& operator=(const Phase&) = delete;
+
+ private:
+  Account& account_;
+  const char* name_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 const artifact::ComposeOptions& compose_options() {
   static const auto& options = *new artifact::ComposeOptions{"precast_model", {"native"}};
   return options;
@@ -111,13 +125,19 @@ detail::RunnablePtr build(const char* name, const Signature& signature, const ir
       if (!run) throw PrecompileError("the backend's function returned no function");
     }
   } else {
-    const emit::Emitted emitted = emit::lower(graph, {.choices = choices});
+    std::string loops;
+    const emit::Emitted emitted = [&] {
+      const Phase phase(account, "kernels");
+      return emit::lower(graph, {.choices = choices, .loops = lowering.trace ? &loops : nullptr});
+    }();
+    if (lowering.trace) lowering.trace->write(std::string(name) + ".loops.txt", loops);
     account.ops += emitted.total_ops;
     account.kernels += static_cast<int>(emitted.kernels.size());
     account.host_ops += static_cast<int>(emitted.host_ops.size());
     for (const emit::HostOp& op : emitted.host_ops) account.host_reasons.push_back(op.op + ": " + op.why);
     for (const emit::KernelInfo& k : emitted.kernels) account.kernel_names.push_back(k.name + ": " + k.what);
     pair.code = artifact::compose(signature, graph, &emitted, compose_options());
+    const Phase phase(account, "compiler");
     pair.cache = compiled(signature, pair.code, account);
   }
   if (lowering.trace) {
@@ -126,6 +146,7 @@ detail::RunnablePtr build(const char* name, const Signature& signature, const ir
     if (lowering.draw) lowering.trace->draw(name, graph);
   }
   log("code", pair.code);
+  const Phase phase(account, "loading");
   return detail::load_from_memory({std::move(pair.code), std::move(pair.cache)},
                                   {std::move(run), lowering.step_memory, /*announce=*/false});
 }
@@ -147,6 +168,7 @@ Program::Program(Recorded recorded, const Lowering& lowering) : recorded_(std::m
   s.backend = lowering.backend;
   std::vector<detail::Kind> kinds;
   for (const Result& r : s.results) kinds.push_back(kind_of(r));
+  account_.add("recording", recorded_.seconds);
   structure_ = std::make_unique<api::StructureNodes>(artifact::parse_tree(s.out_spec), kinds);
   ir::Choices choices = lowering.choices;
   if (lowering.autotune && lowering.backend != "eager") choices = tune(choices);
@@ -154,17 +176,38 @@ Program::Program(Recorded recorded, const Lowering& lowering) : recorded_(std::m
     lower_both(lowering, choices);
   } else {
     ir::Graph core = recorded_.graph;
-    if (lowering.backend != "eager") passes::to_core(core, choices);
+    if (lowering.backend != "eager") lower_ops(core, lowering, choices);
     forward_ = build("forward", s, core, lowering, choices, account_);
   }
   account_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 Program::~Program() = default;
 
-/// In core ops, unless they are run op by op. Outputs that the call itself leaves are renumbered in `forward`.
-Joint Program::joint(bool lowered, const ir::Choices& choices, Signature& forward) const {
-  Joint joint{recorded_.graph, static_cast<int>(recorded_.tangents.size()), {}, {}};
-  if (lowered) passes::to_core(joint.graph, choices);
+void Account::add(const std::string& phase, double seconds) {
+  const auto at = std::ranges::find(phases, phase, &std::pair<std::string, double>::first);
+  if (at == phases.end())
+    phases.emplace_back(phase, seconds);
+  else
+    at->second += seconds;
+}
+
+/// To core ops; each pass leaves a file in the trace folder.
+void Program::lower_ops(ir::Graph& g, const Lowering& lowering, const ir::Choices& choices) {
+  const Phase phase(account_, "passes");
+  int next = 0;
+  passes::SeePass seen;
+  if (lowering.trace)
+    seen = [&](const std::string& pass, const ir::Graph& graph) {
+      char number[8];
+      std::snprintf(number, sizeof number, "%02d ", next++);
+      lowering.trace->write("after pass " + (number + pass) + ".txt", ir::print(graph));
+    };
+  passes::to_core(g, choices, seen);
+}
+
+/// The graph's outputs sorted: those that the call itself leaves are renumbered in `forward`.
+Joint Program::joint(ir::Graph graph, Signature& forward) const {
+  Joint joint{std::move(graph), static_cast<int>(recorded_.tangents.size()), {}, {}};
   const auto keep = [&](int& output) {
     const auto at = std::ranges::find(joint.results, output);
     const auto place = static_cast<int>(at - joint.results.begin());
@@ -186,14 +229,15 @@ Joint Program::joint(bool lowered, const ir::Choices& choices, Signature& forwar
 ir::Choices Program::tune(const ir::Choices& first) {
   const Signature& s = recorded_.signature;
   const auto make = [&](const ir::Choices& c) {
+    ir::Graph core = recorded_.graph;
+    passes::to_core(core, c);
     std::vector<ir::Graph> graphs;
     if (recorded_.differentiable()) {
       Signature forward = s;
-      Halves halves = partition(joint(true, c, forward));
+      Halves halves = partition(joint(std::move(core), forward));
       graphs = {std::move(halves.forward), std::move(halves.backward)};
     } else {
-      graphs.push_back(recorded_.graph);
-      passes::to_core(graphs[0], c);
+      graphs.push_back(std::move(core));
     }
     std::vector<TrialGraph> trials;
     for (ir::Graph& g : graphs) {
@@ -206,6 +250,7 @@ ir::Choices Program::tune(const ir::Choices& first) {
   const auto compile = [&](const std::string& code) {
     return detail::load_from_memory({code, compile_now(s, code)}, {.announce = false});
   };
+  const Phase phase(account_, "max_autotune");
   Tuned tuned = autotune(key_of_machine() + "\n" + std::to_string(at::get_num_threads()), first, make, compile);
   account_.tuning = std::move(tuned.lines);
   return tuned.choices;
@@ -214,7 +259,9 @@ ir::Choices Program::tune(const ir::Choices& first) {
 void Program::lower_both(const Lowering& lowering, const ir::Choices& choices) {
   const Signature& s = recorded_.signature;
   Signature forward = s;
-  const Joint joint = this->joint(lowering.backend != "eager", choices, forward);
+  ir::Graph core = recorded_.graph;
+  if (lowering.backend != "eager") lower_ops(core, lowering, choices);
+  const Joint joint = this->joint(std::move(core), forward);
   for (const Recorded::Gradient& g : recorded_.gradients)
     if (g.value.kind != Result::Kind::none) gradient_sources_.push_back(g.source);
 

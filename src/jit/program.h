@@ -35,6 +35,8 @@ struct Account {
   std::vector<std::string> misses;                      // of the disk cache, one a graph; empty: a hit
   int saved = 0, recomputed = 0;
   double saved_bytes = 0, seconds = 0;
+  std::vector<std::pair<std::string, double>> phases;  // seconds of each, in order; together for both directions
+  void add(const std::string& phase, double seconds);
 };
 
 /// Runs the call eagerly once more, for gradients of gradients; gives its result.
@@ -60,7 +62,8 @@ class Program : public std::enable_shared_from_this<Program> {
 
  private:
   friend class BackwardNode;
-  Joint joint(bool lowered, const ir::Choices&, artifact::Signature& forward) const;
+  void lower_ops(ir::Graph&, const Lowering&, const ir::Choices&);
+  Joint joint(ir::Graph core, artifact::Signature& forward) const;
   ir::Choices tune(const ir::Choices& first);
   void lower_both(const Lowering&, const ir::Choices&);
   void carry_sizes(ir::Graph& backward);

@@ -23,6 +23,7 @@ struct Recorded {
   };
   std::vector<Gradient> gradients;
   bool random = false;     // draws random numbers
+  double seconds = 0;      // that recording took, with the call itself
   bool discarded = false;  // the call must be made again: its results hold sizes that only a recording knows
 
   bool differentiable() const { return !tangents.empty(); }

@@ -34,11 +34,18 @@ std::string count(size_t n, const std::string& what) { return std::to_string(n) 
 
 std::string in_words(const Program& p) {
   const Account& a = p.account();
-  char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.2f", a.seconds);
+  const auto in_seconds = [](double s) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3f s", s);
+    return std::string(text);
+  };
   std::string text = "  " + count(static_cast<size_t>(a.ops), "op") + ", " +
                      count(static_cast<size_t>(a.kernels), "kernel") + ", " +
-                     count(static_cast<size_t>(a.host_ops), "host op") + "; lowered in " + seconds + " s\n";
+                     count(static_cast<size_t>(a.host_ops), "host op") + "; lowered in " + in_seconds(a.seconds) + "\n";
+  std::string times;
+  for (const auto& [phase, seconds] : a.phases)
+    times += (times.empty() ? "" : ", ") + phase + " " + in_seconds(seconds);
+  text += "  times: " + times + "\n";
   if (p.differentiable())
     text += "  forward and backward; " + count(static_cast<size_t>(a.saved), "value") + " saved (" +
             std::to_string(static_cast<int64_t>(a.saved_bytes)) + " bytes), " + std::to_string(a.recomputed) +

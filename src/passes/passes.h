@@ -1,5 +1,6 @@
 // From a recorded graph to core ops (docs/core-ops.md). Each pass leaves a graph that still computes the same.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,7 +12,9 @@ namespace precast::passes {
 
 /// The pipeline: decompose, simplify, choose layouts, share equal nodes, drop dead ones, renumber. A node that no rule
 /// handles exactly stays as it was recorded and becomes a host op.
-void to_core(ir::Graph&, const ir::Choices& = {});
+/// `seen` is shown the graph after each pass.
+using SeePass = std::function<void(const std::string& pass, const ir::Graph&)>;
+void to_core(ir::Graph&, const ir::Choices& = {}, const SeePass& seen = {});
 
 /// Rewrites in-place and compound ops into core ops; the tables are in the files named after their families.
 void decompose(ir::Graph&);

@@ -47,10 +47,11 @@ void run(const Pass& p, ir::Graph& g) {
   }
 }
 
-void to_core(ir::Graph& g, const ir::Choices& choices) {
+void to_core(ir::Graph& g, const ir::Choices& choices, const SeePass& seen) {
   for (const Pass& p : kPipeline) {
     if (p.wanted && !(choices.*p.wanted)) continue;
     run(p, g);
+    if (seen) seen(p.name, g);
     if (kVerify) ir::verify(g, p.name);
   }
 }

@@ -501,6 +501,10 @@ TEST_CASE("compile: a trace folder shows what a variant became") {
   contains(file("backward.cpp"), "precast_model");
   contains(file("forward.dot"), "label=\"aten::sin\"");
   contains(file("account.txt"), "forward and backward");
+  contains(file("account.txt"), "  times: recording 0.");
+  contains(file("after pass 00 decompose.txt"), "aten::sin");
+  contains(file("forward.loops.txt"), " = sum over i");
+  contains(file("forward.loops.txt"), "sin(b0[i");
 }
 
 TEST_CASE("compile: threads share one compilation") {
