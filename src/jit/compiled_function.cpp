@@ -283,6 +283,10 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     return;
   }
   v->unchecked = later;
+  for (const auto& [leaf, dims] : v->open)
+    for (const int64_t d : dims)
+      jit::log("dynamic",
+               name_ + ": leaf " + std::to_string(leaf) + " dim " + std::to_string(d) + " is open from now on");
   v->conditions = recorded.signature.conditions;
   if (jit::logs("graph")) jit::log("graph", ir::print(recorded.graph));
   if (jit::logs("guards"))

@@ -1,6 +1,8 @@
 // compile(): results, effects and gradients are eager's, call after call; and what is compiled when.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <precast/compile.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -609,4 +611,28 @@ TEST_CASE("compile: what max_autotune measured is kept") {
   CHECK(f.explain().find("of the time") == std::string::npos);
   contains(f.explain(), "measured");
   ::setenv("PRECAST_CACHE_DIR", "", 1);
+}
+
+TEST_CASE("compile: PRECAST_LOGS tells as it happens; a topic that there is none of is named") {
+  const TempFolder folder;
+  const std::filesystem::path path = folder.path() / "stderr";
+  ::setenv("PRECAST_LOGS", "recompiles,dynamic,guard", 1);
+  Warnings warnings;
+  std::fflush(stderr);
+  const int before = ::dup(2);
+  const int file = ::open(path.c_str(), O_CREAT | O_WRONLY, 0600);
+  ::dup2(file, 2);
+  const auto f = compile([](at::Tensor x) { return x + 3; });
+  f(torch::randn({4, 2})), f(torch::randn({5, 2}));
+  std::fflush(stderr);
+  ::dup2(before, 2);
+  ::close(file), ::close(before);
+  ::unsetenv("PRECAST_LOGS");
+  const std::string text = read_text_file(path, "log");
+  contains(text, "precast [recompiles] ");
+  contains(text, "leaf 0: expected f32[4,2], found f32[5,2]");
+  contains(text, "precast [dynamic] ");
+  contains(text, "leaf 0 dim 0 is open from now on");
+  REQUIRE(warnings.seen.size() == 1);
+  contains(warnings.seen[0], "PRECAST_LOGS names 'guard', which is no topic; there are recompiles, guards, ");
 }
