@@ -77,7 +77,7 @@ inline const std::vector<Function>& functions() {
       {"erf", std::erf, 1.4},
       {"erfc", std::erfc, 0.51},
       {"erfinv", erfinv, 0.51},
-      {"lgamma", std::lgamma, 10},
+      {"lgamma", std::lgamma, 0.51},
       {"digamma", digamma, 0.51},
       {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, 2.5},
       {"sqrt", std::sqrt, 0.5},
