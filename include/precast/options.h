@@ -27,7 +27,8 @@ namespace precast {
 
 /// Replaces operators by other ones while recording: "aten::gelu" -> a function that computes it with operators that
 /// are then recorded in its place. The function takes the operator's arguments from the end of the stack and
-/// leaves its results there, as boxed kernels do.
+/// leaves its results there, as boxed kernels do; one that leaves the stack as it was declines, and the operator stays.
+/// PrecompileError when it leaves another number of values, or something else for a tensor.
 struct Decompositions {
   using Function = std::function<void(std::vector<c10::IValue>& stack)>;
   std::map<std::string, Function, std::less<>> table;

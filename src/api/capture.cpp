@@ -1,4 +1,5 @@
 // One capture: records the call, completes the signature with the calling convention, lowers and writes the pair.
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Type.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
@@ -69,6 +70,29 @@ void loosen(ir::Graph& g, const Signature& s) {
   }
 }
 
+/// A decomposition leaves what the op would leave.
+void check_results(const std::string& op, const std::vector<c10::IValue>& stack, size_t before) {
+  const size_t dot = op.find('.');
+  const auto handle =
+      c10::Dispatcher::singleton().findSchema({op.substr(0, dot), dot == op.npos ? std::string() : op.substr(dot + 1)});
+  PRECAST_CHECK(handle.has_value(), "an op of the table has no schema");
+  const auto& returns = handle->schema().returns();
+  const std::string how =
+      ". It takes the arguments off the stack and puts the results there; to decline it leaves "
+      "the stack as it was";
+  const auto below = static_cast<int64_t>(before - handle->schema().arguments().size());
+  const int64_t left = static_cast<int64_t>(stack.size()) - below;
+  if (left != static_cast<int64_t>(returns.size()))
+    refuse(Check::decomposition_count, "decompositions: the function for '" + op + "' left " + std::to_string(left) +
+                                           " values in place of its arguments, expected " +
+                                           std::to_string(returns.size()) + how);
+  for (size_t i = 0; i < returns.size(); ++i)
+    if (const c10::IValue& v = stack[static_cast<size_t>(below) + i];
+        returns[i].type()->kind() == c10::TypeKind::TensorType && !v.isTensor())
+      refuse(Check::decomposition_kind, "decompositions: result " + std::to_string(i) + " of the function for '" + op +
+                                            "' is of kind " + v.tagKind() + ", expected a tensor" + how);
+}
+
 /// Looks ops up in the table; inside a decomposition the same op is itself.
 std::function<bool(const std::string&, std::vector<c10::IValue>&)> decomposer(std::shared_ptr<const Decompositions> d) {
   if (!d || d->table.empty()) return {};
@@ -81,7 +105,11 @@ std::function<bool(const std::string&, std::vector<c10::IValue>&)> decomposer(st
     struct Pop {
       ~Pop() { running.pop_back(); }
     } pop;
+    const std::vector<c10::IValue> before = stack;
     found->second(stack);
+    const auto same = [](const c10::IValue& a, const c10::IValue& b) { return a.is(b); };
+    if (std::equal(stack.begin(), stack.end(), before.begin(), before.end(), same)) return false;  // it declines
+    check_results(op, stack, before.size());
     return true;
   };
 }

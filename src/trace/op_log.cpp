@@ -81,6 +81,17 @@ std::vector<at::Tensor> LogRun::assume(const LogEntry& e, const std::vector<Plac
   return results;
 }
 
+namespace {
+
+/// What eager never does: where there is no key it takes another kernel; this one divides by their number.
+bool crashes(const LogEntry& e, const std::vector<c10::IValue>& stack) {
+  if (!e.info->name.starts_with("aten::_scaled_dot_product_flash_attention_for_cpu")) return false;
+  const at::Tensor& key = stack.at(e.info->name.ends_with("_backward") ? 2 : 1).toTensor();
+  return key.numel() == 0;
+}
+
+}  // namespace
+
 std::vector<at::Tensor> LogRun::step(const LogEntry& e) {
   c10::impl::ExcludeDispatchKeyGuard unrecorded(recorded ? c10::DispatchKeySet() : c10::DispatchKeySet(kRecordingKey));
   at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -120,6 +131,7 @@ std::vector<at::Tensor> LogRun::step(const LogEntry& e) {
     for (; i < e.integers.size() && e.integers[i].arg == first.arg; ++i) list.push_back(value(e.integers[i].value));
     stack[first.arg] = std::move(list);
   }
+  if (crashes(e, stack)) throw RunFailure("LibTorch's attention without a mask has no kernel for no keys");
   e.op.callBoxed(stack);
   std::vector<at::Tensor> results;
   for (const c10::IValue& v : stack)

@@ -31,6 +31,8 @@ enum class Check : int {
   inductor_no_compute,
   inductor_result,
   backend_graph,
+  decomposition_count,
+  decomposition_kind,
   // Tensors that ops read
   read_closed_over,
   read_literal,

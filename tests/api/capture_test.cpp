@@ -164,6 +164,51 @@ TEST_CASE("capture: a decomposition is recorded in the operator's place") {
            "aten::no_such");
 }
 
+TEST_CASE("capture: a decomposition may decline, and must leave what the operator leaves") {
+  const auto gelu = [](const at::Tensor& x) { return torch::gelu(x) + 1; };
+  const at::Tensor x = torch::randn({4});
+  const auto with = [&](const Decompositions::Function& function) {
+    auto table = std::make_shared<Decompositions>();
+    table->table["aten::gelu"] = function;
+    return precompile({.backend = "eager", .tracer = MakeFxTracer{table}}, gelu, x);
+  };
+  const Pair declined = with([](std::vector<c10::IValue>&) {});
+  CHECK(declined.code.find("aten::gelu(") != std::string::npos);
+  CHECK(close(load_from_memory<at::Tensor(at::Tensor)>(declined)(x), gelu(x)));
+  const long references = static_cast<long>(x.use_count());
+  contains(message_of([&] { with([](std::vector<c10::IValue>& stack) { stack.clear(); }); }),
+           "the function for 'aten::gelu' left 0 values in place of its arguments, expected 1");
+  contains(message_of([&] { with([](std::vector<c10::IValue>& stack) { stack.push_back(1); }); }),
+           "left 3 values in place of its arguments, expected 1");
+  contains(message_of([&] {
+             with([](std::vector<c10::IValue>& stack) {
+               stack.clear();
+               stack.emplace_back(7);
+             });
+           }),
+           "result 0 of the function for 'aten::gelu' is of kind Int, expected a tensor");
+  CHECK(static_cast<long>(x.use_count()) == references);
+}
+
+TEST_CASE("capture: a number that the integer type asked for cannot hold is no result") {
+  const auto pair = precompile(
+      kEager, [](const at::Tensor& x, int64_t n) { return std::tuple(x + 1, n); }, torch::zeros({2}), int64_t{300});
+  using Wide = std::tuple<at::Tensor, int64_t>(at::Tensor, int64_t);
+  using Narrow = std::tuple<at::Tensor, int8_t>(at::Tensor, int64_t);
+  CHECK(std::get<1>(load_from_memory<Wide>(pair)(torch::zeros({2}), 300)) == 300);
+  contains(message_of([&] { load_from_memory<Narrow>(pair)(torch::zeros({2}), 300); }),
+           "the result is 300, which the integer type asked for cannot hold");
+  const auto minus =
+      precompile(kEager, [](const at::Tensor& x) { return std::tuple(x + 1, int64_t{-1}); }, torch::zeros({2}));
+  contains(
+      message_of([&] { load_from_memory<std::tuple<at::Tensor, uint64_t>(at::Tensor)>(minus)(torch::zeros({2})); }),
+      "the result is -1, which");
+  contains(message_of([&] {
+             precompile(kEager, [](const at::Tensor& x, uint64_t) { return x + 1; }, torch::zeros({2}), ~uint64_t{0});
+           }),
+           "18446744073709551615 does not fit");
+}
+
 TEST_CASE("capture: the functional form leaves the examples' gradients as it found them") {
   for (const char* backend : {"eager", "inductor"}) {
     Mlp model;

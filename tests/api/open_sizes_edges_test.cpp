@@ -36,6 +36,18 @@ TEST_CASE("open sizes: indices of the example bound no size") {
   contains(message_of([&] { f(torch::randn({0, 3}), at); }), "expected a size of at least 1");
 }
 
+TEST_CASE("open sizes: attention where queries and keys are open apart") {
+  const auto fn = [](const Tensor& q, const Tensor& k) { return at::scaled_dot_product_attention(q, k, k); };
+  const Tensor q = torch::randn({1, 2, 5, 8}), k = torch::randn({1, 2, 7, 8});
+  mark_unbacked(q, 2), mark_unbacked(k, 2);
+  const auto f = load_from_memory<Tensor(Tensor, Tensor)>(precompile(LowerOptions{}, fn, q, k));
+  for (const auto& [n, m] : {std::pair{5, 7}, {1, 1}, {3, 40}, {33, 2}, {0, 4}}) {
+    const Tensor a = torch::randn({1, 2, n, 8}), b = torch::randn({1, 2, m, 8});
+    CHECK(at::allclose(f(a, b), fn(a, b), 1e-4, 1e-5));
+  }
+  contains(message_of([&] { f(q, torch::randn({1, 2, 0, 8})); }), "expected a size of at least 1");
+}
+
 TEST_CASE("open sizes: the median of nothing") {
   for (const at::ScalarType dtype : {at::kFloat, at::kHalf, at::kDouble}) {
     const Tensor x = torch::randn({4, 3}).to(dtype);

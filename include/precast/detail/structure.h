@@ -18,6 +18,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
@@ -26,6 +27,7 @@
 #include <vector>
 
 #include "precast/detail/leaf.h"
+#include "precast/error.h"
 
 namespace torch::nn::utils::rnn {
 class PackedSequence;
@@ -107,8 +109,19 @@ struct Structure<T, std::enable_if_t<std::is_integral_v<T>>>
     Leaf& leaf = out.emplace_back();
     leaf.kind = std::is_same_v<T, bool> ? Kind::boolean : Kind::integer;
     leaf.integer = static_cast<int64_t>(v);
+    if constexpr (std::is_unsigned_v<T>)
+      if (leaf.integer < 0)
+        throw PrecompileError("the number " + std::to_string(v) + " does not fit into 64 bits with a sign");
   }
-  static T rebuild(Cursor& c) { return ++c.node, static_cast<T>((c.leaf++)->integer); }
+  static T rebuild(Cursor& c) {
+    const int64_t value = (c.leaf++)->integer;
+    ++c.node;
+    const T v = static_cast<T>(value);
+    if (static_cast<int64_t>(v) != value || (v < T{}) != (value < 0))
+      throw PrecompileError("the result is " + std::to_string(value) +
+                            ", which the integer type asked for cannot hold; ask for int64_t");
+    return v;
+  }
   static std::string words() { return std::is_same_v<T, bool> ? "bool" : "int"; }
 };
 
