@@ -141,8 +141,10 @@ Args mm_out(State& s) {
       same_dtype(s, a, [&](const at::Tensor& t) { return plain(t) && t.dim() == 2 && t.size(0) == s.at(a).size(1); });
   if (b.value < 0) return {};
   const std::vector<int64_t> sizes = {s.at(a).size(0), s.at(b).size(1)};
-  return finish({a, b},
-                same_dtype(s, a, [&](const at::Tensor& t) { return plain(t) && writable(t) && t.sizes() == sizes; }));
+  return finish({a, b}, same_dtype(s, a, [&](const at::Tensor& t) {  // it reads its operands while it writes
+                  return plain(t) && writable(t) && t.sizes() == sizes && !t.is_alias_of(s.at(a)) &&
+                         !t.is_alias_of(s.at(b));
+                }));
 }
 
 // ---- lists of tensors
