@@ -78,7 +78,7 @@ inline const std::vector<Function>& functions() {
       {"erfc", std::erfc, 0.51},
       {"erfinv", erfinv, 0.51},
       {"lgamma", std::lgamma, 0.51},
-      {"digamma", digamma, 0.51},
+      {"digamma", digamma, 0.53},
       {"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, 2.5},
       {"sqrt", std::sqrt, 0.5},
       {"rsqrt", [](double x) { return 1 / std::sqrt(x); }, 1.5},

@@ -12,7 +12,7 @@ make_program() {  # name, sources...
   g++ -O3 -Wall -Wextra -Werror -I "$source/include" "$@" "$build/libprecast_runtime.a" \
     -lcrypto -ldl -lpthread -o "$name"
   strip "$name"
-  if ldd "$name" | grep -E 'libtorch|libc10'; then  # not c10 in an address fail "$name links LibTorch"; fi
+  if ldd "$name" | grep -E "lib(torch|c10)"; then fail "$name links LibTorch"; fi  # names: an address may have c10 in it
   local size; size=$(stat -c %s "$name")
   echo "$name: $size bytes"
   [ "$size" -lt 1500000 ] || fail "$name has $size bytes"
