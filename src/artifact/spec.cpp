@@ -188,10 +188,12 @@ std::string first_difference(const Tree& expected, const Tree& found, std::strin
   return {};
 }
 
-std::string flat_spec(size_t tensors) {
-  std::string text = "([";
+std::string list_spec(size_t tensors) {
+  std::string text = "[";
   for (size_t i = 0; i < tensors; ++i) text += i ? ", *" : "*";
-  return text + "],)";
+  return text + "]";
 }
+
+std::string flat_spec(size_t tensors) { return "(" + list_spec(tensors) + ",)"; }
 
 }  // namespace precast::artifact

@@ -30,7 +30,9 @@ std::vector<std::string> leaf_places(const Tree&, std::string_view root);
 /// Empty when they are equal. `root` names the whole.
 std::string first_difference(const Tree& expected, const Tree& found, std::string_view root);
 
-/// "([*, *],)": one list of so many tensors is the only argument.
+/// "[*, *]": one list of so many tensors.
+std::string list_spec(size_t tensors);
+/// "([*, *],)": such a list is the only argument.
 std::string flat_spec(size_t tensors);
 
 }  // namespace precast::artifact

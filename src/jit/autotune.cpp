@@ -9,6 +9,7 @@
 #include "artifact/spec.h"
 #include "host_torch/tensor_types.h"
 #include "jit/disk_cache.h"
+#include "jit/flat_call.h"
 #include "util/sha256.h"
 
 namespace precast::jit {
@@ -52,16 +53,7 @@ class Trial {
   double seconds() {
     const auto start = Clock::now();
     for (Run& run : runs_) {
-      detail::Arguments a;
-      a.positional = 1;
-      a.spec = run.spec.c_str();
-      for (const at::Tensor& t : run.inputs) {
-        detail::Leaf& leaf = a.leaves.emplace_back();
-        leaf.kind = detail::Kind::tensor;
-        leaf.tensor = &t;
-      }
-      std::vector<detail::ResultLeaf> results(run.runnable->result_leaves());
-      run.runnable->call(a, results);
+      call_flat(*run.runnable, run.spec, run.inputs);
     }
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
@@ -104,12 +96,13 @@ Choices read(const std::string& taken, const Choices& first) {
   return c;
 }
 
-std::string measure(const Choices& first, const MakeGraphs& make, const CompileText& compile,
-                    std::vector<std::string>& lines) {
+/// `first_graphs` are those of `first`.
+std::string measure(const Choices& first, const std::vector<TrialGraph>& first_graphs, const MakeGraphs& make,
+                    const CompileText& compile, std::vector<std::string>& lines) {
   std::string taken(std::size(kCandidates), '0');
   Choices best = first;
-  std::string best_text = text_of(make(best));
-  auto best_trial = std::make_unique<Trial>(make(best), compile);
+  std::string best_text = text_of(first_graphs);
+  auto best_trial = std::make_unique<Trial>(first_graphs, compile);
   for (size_t i = 0; i < std::size(kCandidates); ++i) {
     Choices c = best;
     kCandidates[i].change(c);
@@ -142,7 +135,7 @@ Tuned autotune(const std::string& key, const Choices& first, const MakeGraphs& m
   try {
     const at::NoGradGuard no_grad;
     const Cached entry = cached(sha256_hex("choices\n" + key + "\n" + text_of(graphs)), [&] {
-      const std::string taken = measure(first, make, compile, tuned.lines);
+      const std::string taken = measure(first, graphs, make, compile, tuned.lines);
       const auto* begin = reinterpret_cast<const std::byte*>(taken.data());
       return Bytes(begin, begin + taken.size());
     });

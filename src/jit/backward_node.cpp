@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "host_torch/tensor_types.h"
+#include "jit/flat_call.h"
 #include "precast/error.h"
 
 namespace precast::jit {
@@ -45,18 +46,9 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
     inputs.push_back(host_torch::conform(t, type, "a gradient of a compiled result"));
   }
   inputs.insert(inputs.end(), sizes_.begin(), sizes_.end());
-  detail::Arguments a;
-  a.positional = 1;
-  a.spec = p.backward_spec_.c_str();
-  for (const at::Tensor& t : inputs) {
-    detail::Leaf& leaf = a.leaves.emplace_back();
-    leaf.kind = detail::Kind::tensor;
-    leaf.tensor = &t;
-  }
-  std::vector<detail::ResultLeaf> results(p.backward_->result_leaves());
-  p.backward_->call(a, results);
   variable_list gradients;
-  for (detail::ResultLeaf& r : results) gradients.push_back(std::move(r.tensor));
+  for (detail::ResultLeaf& r : call_flat(*p.backward_, p.backward_spec_, inputs))
+    gradients.push_back(std::move(r.tensor));
   return gradients;
 }
 

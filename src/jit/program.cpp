@@ -35,20 +35,13 @@ detail::Kind kind_of(const Result& r) {
   return r.kind < Result::Kind::output ? static_cast<detail::Kind>(r.kind) : detail::Kind::tensor;
 }
 
-/// "[*, *]": of so many results.
-std::string list_spec(size_t leaves) {
-  std::string text = "[";
-  for (size_t i = 0; i < leaves; ++i) text += i ? ", *" : "*";
-  return text + "]";
-}
-
 /// Of a function from one list of tensors, the inputs, to one, the outputs.
 Signature flat_signature(const ir::Graph& g, const Signature& like, const std::string& what) {
   Signature s;
   s.backend = like.backend, s.tracer = like.tracer, s.torch_version = like.torch_version;
   s.num_positional_args = 1;
   s.in_spec = artifact::flat_spec(g.inputs.size());
-  s.out_spec = list_spec(g.outputs.size());
+  s.out_spec = artifact::list_spec(g.outputs.size());
   for (size_t i = 0; i < g.inputs.size(); ++i) {
     UserLeaf& leaf = s.leaves.emplace_back();
     leaf.where = what + " " + std::to_string(i);
@@ -90,23 +83,25 @@ std::string find_version() {
 }
 
 /// What decides a compiled form, beside its text.
-std::string key_of_machine() {
-  std::string key = find_version() + "\n" + artifact::target_name() + "\n" PRECAST_VERSION;
+std::string key_of_machine(const std::string& version) {
+  std::string key = version + "\n" + artifact::target_name() + "\n" PRECAST_VERSION;
   for (const std::string& name : artifact::resolve_isas(compose_options().isa)) key += "\n" + name;
   return key;
 }
 
-std::vector<std::byte> compile_now(const Signature& s, const std::string& code) {
+std::vector<std::byte> compile_now(const Signature& s, const std::string& code, const std::string& version) {
   return artifact::write_cache({s.backend,
                                 s.tracer,
                                 sha256_hex(code),
-                                {{artifact::target_name(), find_version(),
-                                  artifact::resolve_isas(compose_options().isa), artifact::compile_artifact(code)}}});
+                                {{artifact::target_name(), version, artifact::resolve_isas(compose_options().isa),
+                                  artifact::compile_artifact(code)}}});
 }
 
 /// The cache of a text: from disk, or by the compiler.
 std::vector<std::byte> compiled(const Signature& s, const std::string& code, Account& account) {
-  Cached found = cached(sha256_hex(sha256_hex(code) + "\n" + key_of_machine()), [&] { return compile_now(s, code); });
+  const std::string version = find_version();  // a process: asked once
+  Cached found = cached(sha256_hex(sha256_hex(code) + "\n" + key_of_machine(version)),
+                        [&] { return compile_now(s, code, version); });
   account.misses.push_back(found.miss);
   return std::move(found.bytes);
 }
@@ -247,11 +242,12 @@ ir::Choices Program::tune(const ir::Choices& first) {
     }
     return trials;
   };
+  const std::string version = find_version();
   const auto compile = [&](const std::string& code) {
-    return detail::load_from_memory({code, compile_now(s, code)}, {.announce = false});
+    return detail::load_from_memory({code, compile_now(s, code, version)}, {.announce = false});
   };
   const Phase phase(account_, "max_autotune");
-  Tuned tuned = autotune(key_of_machine() + "\n" + std::to_string(at::get_num_threads()), first, make, compile);
+  Tuned tuned = autotune(key_of_machine(version) + "\n" + std::to_string(at::get_num_threads()), first, make, compile);
   account_.tuning = std::move(tuned.lines);
   return tuned.choices;
 }
@@ -294,7 +290,7 @@ void Program::lower_both(const Lowering& lowering, const ir::Choices& choices) {
   outputs.insert(outputs.begin() + static_cast<std::ptrdiff_t>(joint.results.size()), copied.begin(), copied.end());
   account_.saved = static_cast<int>(copied.size()) + halves.saved;
 
-  forward.out_spec = "(" + s.out_spec + ", " + list_spec(static_cast<size_t>(account_.saved)) + ")";
+  forward.out_spec = "(" + s.out_spec + ", " + artifact::list_spec(static_cast<size_t>(account_.saved)) + ")";
   for (int i = 0; i < account_.saved; ++i) {
     Result& r = forward.results.emplace_back();
     r.kind = Result::Kind::output;

@@ -8,21 +8,8 @@ namespace precast::loops {
 namespace {
 
 const char* name_of(Buffer::Place p) {
-  switch (p) {
-    case Buffer::Place::arena:
-      return "arena";
-    case Buffer::Place::prepared:
-      return "prepared";
-    case Buffer::Place::input:
-      return "input";
-    case Buffer::Place::output:
-      return "output";
-    case Buffer::Place::host:
-      return "host";
-    case Buffer::Place::local:
-      return "local";
-  }
-  return "";
+  constexpr const char* names[] = {"arena", "prepared", "input", "output", "host", "local"};
+  return names[static_cast<size_t>(p)];
 }
 
 const char* name_of(Reduction r) {
