@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "api/call_arguments.h"
+#include "api/layouts.h"
 #include "api/one_rank.h"
 #include "api/options_check.h"
 #include "artifact/build.h"
@@ -16,7 +17,6 @@
 #include "host_torch/module_state.h"
 #include "passes/passes.h"
 #include "precast/detail/core.h"
-#include "trace/geometry.h"
 #include "trace/marks.h"
 #include "trace/recorder.h"
 #include "util/checks.h"
@@ -45,29 +45,6 @@ std::vector<bool> constant_inputs(const Signature& s) {
     constant.push_back(is);
   }
   return constant;
-}
-
-/// The eager backend takes any layout. An expanded input that is read only as a whole may be dense as well: the graph
-/// then reads it as dense.
-void loosen(ir::Graph& g, const Signature& s) {
-  std::vector<bool> fixed(g.values.size());
-  const auto fix = [&](ir::ValueId id) { fixed[static_cast<size_t>(id)] = true; };
-  for (ir::ValueId id : g.outputs) fix(id);
-  for (const ir::Node& n : g.nodes) {
-    for (const ir::Shared& shared : n.shared) fix(shared.base);
-    ir::for_each_operand(n, [&](ir::Slot slot, ir::ValueId id) {
-      const bool written = std::any_of(n.writes.begin(), n.writes.end(), [&](auto& w) { return w.slot == slot; });
-      if (id != ir::kNoValue && (written || n.op.starts_with("prim::"))) fix(id);
-    });
-  }
-  for (size_t i = 0; i < g.inputs.size(); ++i) {
-    const int source = s.graph_inputs[i].source;
-    const bool aliased = std::any_of(s.aliases.begin(), s.aliases.end(),
-                                     [&](auto& a) { return a.shared && (a.a == source || a.b == source); });
-    ir::Type& type = g.values[static_cast<size_t>(g.inputs[i])].type;
-    if (!aliased && !fixed[static_cast<size_t>(g.inputs[i])] && trace::overlaps_itself(type))
-      type.strides = ir::contiguous_strides(type.sizes);
-  }
 }
 
 /// A decomposition leaves what the op would leave.
@@ -239,7 +216,7 @@ struct CaptureCore::State {
     const Signature& signature = recording->signature;
     const artifact::ComposeOptions compose{options.symbol, options.isa};
     if (options.backend.name() == "eager") {
-      loosen(recording->graph, signature);
+      api::loosen_layouts(recording->graph, signature);
       built = artifact::build_pair(signature, recording->graph, nullptr, compose);
     } else {
       ir::Graph core = recording->graph;
@@ -300,7 +277,9 @@ void CaptureCore::record(const Arguments& arguments, const std::function<void(co
   options.seal_inputs = s.options.seal_inputs;
   options.keep_gradients = s.keep_gradients;
   options.decompose = decomposer(s.options.tracer.make_fx().decompositions);
+  std::vector<int> layouts;
   options.accept = [&](ir::Graph& graph, const Signature& signature) {
+    layouts = api::fixed_layouts(graph, signature);
     if (s.options.backend.rewrite()) rewrite(graph, s.options.backend.rewrite());
     if (s.options.backend.name() == "inductor") check_lowerable(graph, signature);
   };
@@ -308,6 +287,7 @@ void CaptureCore::record(const Arguments& arguments, const std::function<void(co
     trace::Recording recording = trace::record(call.sources(), fn, options);
     call.complete(recording.signature);
     recording.signature.out_spec = out_spec;
+    recording.signature.fixed_layouts = std::move(layouts);
     recording.signature.backend = s.options.backend.name();
     recording.signature.tracer = s.options.tracer.name();
     recording.results.clear();  // the caller's

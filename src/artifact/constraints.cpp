@@ -30,7 +30,7 @@ class Constraints {
     type(view), expression(offset), not_negative(offset);
     if (view.numel() == 0) return;  // reads nothing
     if (!ir::always_at_least(reach(base), offset + reach(view)))
-      not_negative(base.span_bytes() - offset - view.span_bytes());
+      not_negative(base.span_bytes() - (offset + view.span_bytes()) * ir::min(view.numel(), 1));  // empty: anywhere
   }
 
   ir::Dims all;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "artifact/constraints.h"
+#include "artifact/spec.h"
 #include "ir/print.h"
 #include "util/errors.h"
 
@@ -13,6 +14,8 @@ namespace precast::artifact {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "precast artifact";
 
 [[noreturn]] void malformed(const std::string& field, const std::string& why) {
   throw PrecompileError("the artifact's metadata is malformed: " + field + " " + why);
@@ -29,8 +32,42 @@ Json parse(std::string_view json) {
     may_be_fraction = event == Event::key && (v == "real" || v == "flops" || v == "bytes");
     return true;
   };
-  return Json::parse(json, check);
+  try {
+    return Json::parse(json, check);
+  } catch (const Json::parse_error& e) {
+    throw PrecompileError("the artifact's metadata is no JSON (byte " + std::to_string(e.byte) +
+                          "). Capture again, and do not edit it.");
+  }
 }
+
+/// The metadata's fields; remembers which one was asked for last.
+class Fields {
+ public:
+  explicit Fields(std::string_view json) : json_(parse(json)) {
+    if (!json_.is_object() || json_.value("FORMAT", Json()) != kFormat)
+      throw PrecompileError(std::string("the artifact's metadata does not name its format, \"FORMAT\": \"") + kFormat +
+                            "\": this is no artifact of precast");
+    if (const Json& version = at("VERSION"); !version.is_number_integer() || version > kFormatVersion)
+      throw PrecompileError("the artifact has format version " + version.dump() + ", this precast reads up to " +
+                            std::to_string(kFormatVersion) + ". Capture again, or use a newer precast.");
+    static const Json all = Json::parse(to_json(Metadata()));
+    std::string missing;
+    for (const auto& [key, value] : all.items())
+      if (!json_.contains(key)) missing += (missing.empty() ? "" : ", ") + key;
+    if (!missing.empty()) throw PrecompileError("the artifact's metadata lacks " + missing + ". Capture again.");
+  }
+  const Json& at(const std::string& key) const {
+    current_ = key;
+    const auto field = json_.find(key);
+    if (field == json_.end()) throw PrecompileError("the artifact's metadata lacks " + key + ". Capture again.");
+    return *field;
+  }
+  const std::string& current() const { return current_; }
+
+ private:
+  Json json_;
+  mutable std::string current_;
+};
 
 // ---- Strings and numbers that JSON cannot hold as they are ----
 
@@ -180,7 +217,7 @@ void put_tensors(Json& j, const std::string& prefix, const std::vector<TensorMet
   column("_READ", [](auto& t) { return t.read; });
 }
 
-std::vector<TensorMeta> get_tensors(const Reader& read, const Json& j, const std::string& prefix) {
+std::vector<TensorMeta> get_tensors(const Reader& read, const Fields& j, const std::string& prefix) {
   std::vector<TensorMeta> tensors(j.at(prefix + "_NAMES").size());
   const auto column = [&](const char* name, auto&& set) {
     const Json& list = j.at(prefix + name);
@@ -238,7 +275,7 @@ UserLeaf::Kind kind_of(const Json& j) {
   malformed("USER_INPUT_KINDS", "holds " + j.dump());
 }
 
-std::vector<UserLeaf> get_leaves(const Reader& read, const Json& j) {
+std::vector<UserLeaf> get_leaves(const Reader& read, const Fields& j) {
   std::vector<UserLeaf> leaves(j.at("USER_INPUT_PLACES").size());
   const auto column = [&](const char* name, bool tensors_only, auto&& set) {
     const std::string field = std::string("USER_INPUT_") + name;
@@ -259,6 +296,17 @@ std::vector<UserLeaf> get_leaves(const Reader& read, const Json& j) {
   column("READ", true, [](auto& l, const Json& v) { v.get_to(l.tensor.read); });
   column("NAMES", true, [](auto& l, const Json& v) { l.tensor.name = text(v); });
   return leaves;
+}
+
+void check_structure(const char* field, const std::string& spec, size_t leaves) {
+  size_t found = 0;
+  try {
+    found = static_cast<size_t>(count_leaves(parse_tree(spec)));
+  } catch (const PrecompileError& e) {
+    malformed(field, std::string("is none: ") + e.what());
+  }
+  if (found != leaves)
+    malformed(field, "has " + std::to_string(found) + " leaves, and " + std::to_string(leaves) + " are described");
 }
 
 // ---- Rows ----
@@ -353,7 +401,7 @@ std::function<int64_t(const ir::Symbol&)> values_of(const Metadata& m, const lon
 std::string to_json(const Metadata& m) {
   const Signature& s = m.signature;
   Json j;
-  j["FORMAT"] = "precast artifact", j["VERSION"] = kFormatVersion;
+  j["FORMAT"] = kFormat, j["VERSION"] = kFormatVersion;
   j["BACKEND"] = s.backend, j["TRACER"] = s.tracer, j["TORCH_VERSION"] = s.torch_version;
   j["SYMBOL"] = m.symbol, j["ISA"] = m.isa, j["PARTS"] = m.parts;
   j["NUM_POSITIONAL_ARGS"] = s.num_positional_args, j["MODULE_POSITIONS"] = s.module_positions;
@@ -369,6 +417,7 @@ std::string to_json(const Metadata& m) {
   j["GRAPH_OUTPUTS"] = rows(m.outputs, [](auto& t) { return type(t); });
   j["ALIASES"] = rows(s.aliases, [](auto& r) { return Json::array({r.a, r.b, r.shared, r.delta_bytes}); });
   j["RESULTS"] = rows(s.results, [](auto& r) { return result(r); });
+  j["FIXED_LAYOUTS"] = s.fixed_layouts;
   j["WRITES"] = rows(s.writes, [](auto& r) { return Json::array({r.source, r.output}); });
   Json& indices = j["GRAD_PARAM_INDICES"] = Json::array();
   for (const Gradient& g : s.grads)
@@ -397,14 +446,10 @@ std::string to_json(const Metadata& m) {
 }
 
 Metadata from_json(std::string_view json) {
+  const Fields j(json);
   try {
-    const Json j = parse(json);
     Metadata m;
     Signature& s = m.signature;
-    if (const int version = j.at("VERSION"); version > kFormatVersion)
-      throw PrecompileError("the artifact has format version " + std::to_string(version) +
-                            ", this precast reads up to " + std::to_string(kFormatVersion) +
-                            ". Capture again, or use a newer precast.");
     s.backend = j.at("BACKEND"), s.tracer = j.at("TRACER"), s.torch_version = j.at("TORCH_VERSION");
     m.symbol = j.at("SYMBOL"), j.at("ISA").get_to(m.isa), m.parts = j.at("PARTS");
     s.num_positional_args = j.at("NUM_POSITIONAL_ARGS"), j.at("MODULE_POSITIONS").get_to(s.module_positions);
@@ -419,10 +464,13 @@ Metadata from_json(std::string_view json) {
     if (!j.at("IN_SPEC").is_null()) s.in_spec = text(j.at("IN_SPEC"));
     s.out_spec = text(j.at("OUT_SPEC"));
     s.leaves = get_leaves(read, j);
+    if (s.in_spec) check_structure("IN_SPEC", *s.in_spec, s.leaves.size());
     s.graph_inputs = rows<GraphInput>(j.at("GRAPH_INPUTS"), [](const Json& r) { return GraphInput{r.at(0), r.at(1)}; });
     m.outputs = rows<ir::Type>(j.at("GRAPH_OUTPUTS"), [&](const Json& r) { return read.type(r); });
     s.aliases = rows<Alias>(j.at("ALIASES"), [](const Json& r) { return Alias{r.at(0), r.at(1), r.at(2), r.at(3)}; });
     s.results = rows<Result>(j.at("RESULTS"), [&](const Json& r) { return result(read, r); });
+    check_structure("OUT_SPEC", s.out_spec, s.results.size());
+    j.at("FIXED_LAYOUTS").get_to(s.fixed_layouts);
     s.writes = rows<WriteBack>(j.at("WRITES"), [](const Json& r) { return WriteBack{r.at(0), r.at(1)}; });
     s.grads = rows<Gradient>(j.at("GRADS"), [&](const Json& r) { return gradient(read, r); });
     j.at("CLEARED_GRADS").get_to(s.cleared_grads), j.at("ZEROED_GRADS").get_to(s.zeroed_grads);
@@ -443,8 +491,8 @@ Metadata from_json(std::string_view json) {
     if (m.arena_bytes < 0 || m.prepared_bytes < 0 || m.parts < 0)
       malformed("ARENA_BYTES, PREPARED_BYTES or PARTS", "is negative");
     return m;
-  } catch (const Json::exception& e) {
-    throw PrecompileError(std::string("the artifact's metadata is malformed: ") + e.what());
+  } catch (const Json::exception&) {
+    malformed(j.current(), "has a value of another kind, or out of range");
   }
 }
 

@@ -90,6 +90,7 @@ struct Signature {
   std::vector<Alias> aliases;
   std::vector<Result> results;  // leaves of out_spec
   std::vector<WriteBack> writes;
+  std::vector<int> fixed_layouts;  // sources whose layout is the captured one in the eager backend as well
   std::vector<Gradient> grads;
   std::vector<int> cleared_grads;  // sources whose .grad ends undefined (zero_grad inside fn)
   std::vector<int> zeroed_grads;   // sources whose .grad is filled with zeros, if there is one

@@ -125,7 +125,8 @@ Tables::Tables(const Metadata& metadata) {
   for (const ir::Size& bytes : metadata.arena_slots) slots_of_arena_.push_back(number(bytes));
   check(metadata);
 
-  // Where inputs share memory the graph reads one through another, so their layout counts for every backend.
+  // A part of an input, or inputs that share memory and are read one through another: their layout counts for every
+  // backend.
   std::vector<precast_tensor_spec*> sources;
   for (auto& t : tensors_) sources.push_back(&t);
   for (auto& leaf : leaves_)
@@ -135,8 +136,7 @@ Tables::Tables(const Metadata& metadata) {
     if (a.shared) fix_layout(a.a), fix_layout(a.b);
   for (const GraphInput& input : s.graph_inputs)
     if (input.offset_bytes != 0) fix_layout(input.source);
-  for (const Result& r : s.results)  // a window on the caller's own memory
-    if (r.kind == Result::Kind::source_view) fix_layout(r.index);
+  for (const int source : s.fixed_layouts) fix_layout(source);
 
   const auto count = [](const auto& v) { return static_cast<int>(v.size()); };
   spec_.struct_size = sizeof(precast_spec);
@@ -170,6 +170,7 @@ void Tables::check(const Metadata& metadata) const {
   for (size_t t = 0; t < n_tensors; ++t)
     require(!sources[t]->is_symbolic(), std::string("the sizes of '") + tensors_[t].name + "' depend on arguments");
   std::vector<bool> used(n_tensors);
+  require(s.num_positional_args >= 0, "a negative number of arguments");
   for (const ModuleSlot& slot : s.slots) {
     require(
         in_range(slot.tensor, slot.is_buffer ? n_tensors : s.params.size()) &&  // a buffer may be tied to a parameter
@@ -195,6 +196,7 @@ void Tables::check(const Metadata& metadata) const {
     require(to.dtype == from.dtype && to.sizes == from.sizes && to.conj == from.conj && to.neg == from.neg,
             "a write-back of " + ir::to_string(from) + " to " + ir::to_string(to));
   }
+  for (const int source : s.fixed_layouts) require(in_range(source, sources.size()), "a fixed layout");
   for (const Gradient& g : s.grads)
     require(in_range(g.source, sources.size()) && in_range(g.output, metadata.outputs.size()), "indices of a gradient");
   for (const int source : s.cleared_grads) require(in_range(source, sources.size()), "a cleared gradient");

@@ -408,7 +408,7 @@ Size opaque(Factor::Kind kind, const Size& a, const Size& b) {
     return apart && v.terms().size() > 1 ? "(" + to_string(v) + ")" : to_string(v);
   };
   const std::string x = operand(a), y = operand(b);
-  if (x.size() + y.size() > 200) too_large();
+  if (x.size() + y.size() > 2000) too_large();
   const Factor* f = pool.get(key, [&] {
     Factor made{.kind = kind, .a = a, .b = b, .text = {}};
     switch (kind) {

@@ -14,6 +14,7 @@
 #include "trace/op_log.h"
 #include "trace/recorder.h"
 #include "trace/sym_tensor.h"
+#include "trace/window_sizes.h"
 
 namespace precast::trace {
 
@@ -73,17 +74,32 @@ class Dynamic {
 
   bool take_arguments(LogEntry&, torch::jit::Stack*, Swapped&);
   void restart(int64_t least);
-  void step_all(const LogEntry&, std::vector<std::vector<at::Tensor>>& results);
-  void recover(const std::string& op, const std::string& failure, std::vector<std::vector<at::Tensor>>& results);
+  using Results = std::vector<std::vector<at::Tensor>>;  // of one entry, at each point
+  void run_all(Results&);
+  void settle(Results&);
+  void enlarge(const ir::Size&, Results&);
+  void step_all(const LogEntry&, Results& results);
+  void recover(const std::string& op, const std::string& failure, Results& results);
   /// `harmless`: integers are 0, which as an index is within any dim that has something.
   void start(LogRun&, bool harmless = false) const;
   at::Tensor contents_at(const Marked&, const Point&) const;
   void sweep();
-  at::Tensor wrap(const at::Tensor& real, const std::vector<at::Tensor>& seen, const LogEntry&, int storage);
-  ir::Size fitted(const std::vector<int64_t>& seen, const LogEntry&, const char* what);
+  /// One result of the newest entry, and what all results are at the points.
+  struct Result {
+    const at::Tensor& real;
+    size_t index;
+    Results& all;
+    std::vector<at::Tensor> seen() const;
+  };
+  std::optional<Geometry> computed(const LogEntry&, const Result&);
+  at::Tensor wrap(const Result&, const LogEntry&, int storage);
+  ir::Size fitted(const Result&, const std::function<int64_t(const at::Tensor&)>& number, const LogEntry&,
+                  const char* what);
   void check_slice(const LogEntry&);
   void check_split(const LogEntry&);
   bool bound(const ir::Size&, int64_t most);
+
+  std::string differs(size_t entry, const std::vector<at::Tensor>& results, const Point&) const;
 
   Recording record_at(const Point&);
   void check_small();
@@ -108,9 +124,11 @@ class Dynamic {
   OpLog log_;
   std::vector<std::vector<Place>> places_;  // of each entry's results
   std::vector<LogRun> shadows_;
+  std::vector<Point> more_points_;  // that tell sizes apart
   std::unique_ptr<Fit> fit_;
   ir::Dims expressions_;
   int64_t least_ = 5;
+  std::vector<int64_t> floors_;  // by symbol: from where on what windows make is larger than 1
   int changes_ = 0;
   bool ended_ = false;
 
@@ -123,10 +141,10 @@ inline std::string geometry_text(const at::Tensor& t) { return c10::str(t.sizes(
 
 /// The graph that all of these are instances of: integers that differ become expressions. Refuses what differs
 /// otherwise.
-ir::Graph unify(const std::vector<ir::Graph>&, const Fit&);
+ir::Graph unify(const std::vector<ir::Graph>&, Fit&);
 /// The numbers that the recorded call read from tensors.
 void take_conditions(const ir::Graph& recorded, ir::Graph& to);
 /// The same for what graph outputs become; `to` is the recorded call's.
-void unify(const std::vector<artifact::Signature>&, const Fit&, artifact::Signature& to);
+void unify(const std::vector<artifact::Signature>&, Fit&, artifact::Signature& to);
 
 }  // namespace precast::trace

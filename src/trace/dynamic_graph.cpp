@@ -131,16 +131,7 @@ std::optional<Dynamic::Trouble> Dynamic::run_at(const Point& point, bool harmles
     } catch (const std::exception& e) {
       return Trouble{log_[i].info->name + ": " + e.what(), false};
     }
-    for (size_t r = 0; r < results.size(); ++r) {
-      if (!results[r].defined() || places_[i][r].storage < 0) continue;
-      const ir::Dims& sizes = places_[i][r].type.sizes;
-      for (size_t d = 0; d < sizes.size(); ++d)
-        if (const auto v = symbols_->at(sizes[d], point);
-            static_cast<int64_t>(sizes.size()) != results[r].dim() || v != results[r].size(static_cast<int64_t>(d)))
-          return Trouble{log_[i].info->name + " makes " + c10::str(results[r].sizes()) + ", and in general a size of " +
-                             ir::to_string(sizes[d]),
-                         true};
-    }
+    if (std::string wrong = differs(i, results, point); !wrong.empty()) return Trouble{std::move(wrong), true};
     for (int d : dead[i]) run.forget(d);
   }
   return {};

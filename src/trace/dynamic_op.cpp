@@ -4,6 +4,7 @@
 #include "host_torch/tensor_types.h"
 #include "precast/error.h"
 #include "trace/dynamic.h"
+#include "util/errors.h"
 
 namespace precast::trace {
 
@@ -105,15 +106,14 @@ void Dynamic::run(const c10::OperatorHandle& op, const OpInfo& info, torch::jit:
   log_.push_back(std::move(taken));
   std::vector<std::vector<at::Tensor>> seen;
   step_all(log_.back(), seen);
+  settle(seen);
   std::vector<Place>& places = places_.emplace_back();
   const auto give = [&](at::Tensor t) {
     const LogEntry& e = log_.back();
     const size_t i = places.size();
     if (e.results[i] >= 0) {
       t = swapped.symbolic_of(t);
-      std::vector<at::Tensor> here;
-      for (const auto& list : seen) here.push_back(list.at(i));
-      if (!SymTensor::of(t)) t = wrap(t, here, e, e.results[i]);
+      if (!SymTensor::of(t)) t = wrap({t, i, seen}, e, e.results[i]);
     }
     places.push_back(place_of(t, info.name));
     return t;
@@ -136,11 +136,13 @@ void Dynamic::check_slice(const LogEntry& e) {
   const ir::Dims& sizes = e.operands[0].place.type.sizes;
   const int64_t rank = static_cast<int64_t>(sizes.size()), dim = e.stack[1].toInt();
   const Size size = symbols_->canonical(sizes.at(static_cast<size_t>(dim < 0 ? dim + rank : dim)));
+  const bool computed = window_geometry(e).has_value();  // then a number is cut off as LibTorch does
   constexpr int64_t kEnd = std::numeric_limits<int64_t>::max() / 2;
   for (size_t a : {2, 3}) {
     const auto open = std::find_if(e.integers.begin(), e.integers.end(), [&](auto& x) { return x.arg == a; });
     if (open == e.integers.end() && !e.stack[a].isInt()) continue;
     Size at = open == e.integers.end() ? Size(e.stack[a].toInt()) : symbols_->canonical(open->value);
+    if (!at.is_symbolic() && computed && (a == 2) == (int64_t{at} > 0)) continue;
     if (!at.is_symbolic() && (at == 0 || int64_t{at} >= kEnd || int64_t{at} <= -kEnd)) continue;
     if (!at.is_symbolic() && int64_t{at} < 0) at = -at;
     if (!at.is_symbolic() && !size.is_symbolic()) continue;
@@ -197,7 +199,40 @@ bool Dynamic::bound(const Size& s, int64_t most) {
   return true;
 }
 
-at::Tensor Dynamic::wrap(const at::Tensor& real, const std::vector<at::Tensor>& seen, const LogEntry& e, int storage) {
+std::vector<at::Tensor> Dynamic::Result::seen() const {
+  std::vector<at::Tensor> tensors;
+  for (const auto& list : all) tensors.push_back(list.at(index));
+  return tensors;
+}
+
+/// The geometry that LibTorch's formula gives, with the points that tell its sizes apart.
+std::optional<Geometry> Dynamic::computed(const LogEntry& e, const Result& result) {
+  auto g = result.index == 0 ? window_geometry(e) : std::nullopt;
+  if (!g) return {};
+  for (Size& s : g->sizes) {
+    s = symbols_->canonical(s);
+    if (!s.is_symbolic()) continue;
+    expressions_.push_back(s), fit_->know(s);
+    settle(result.all);
+    enlarge(s, result.all);
+  }
+  if (g->offset) g->offset = symbols_->canonical(*g->offset);
+  const std::vector<at::Tensor> seen = result.seen();
+  for (size_t p = 0; p < seen.size(); ++p) {
+    const auto same = [&](const Size& s, int64_t v) { return symbols_->at(s, fit_->points()[p]) == v; };
+    bool holds = static_cast<int64_t>(g->sizes.size()) == seen[p].dim();
+    for (size_t d = 0; holds && d < g->sizes.size(); ++d)
+      holds = same(g->sizes[d], seen[p].size(static_cast<int64_t>(d)));
+    holds = holds && (!g->offset || same(*g->offset, seen[p].storage_offset()));
+    PRECAST_CHECK(holds, "a window has another size than its formula gives");
+  }
+  return g;
+}
+
+at::Tensor Dynamic::wrap(const Result& result, const LogEntry& e, int storage) {
+  const at::Tensor& real = result.real;
+  const auto geometry = computed(e, result);
+  const std::vector<at::Tensor> seen = result.seen();
   const auto same = [&](const at::Tensor& t) {
     return t.sizes() == real.sizes() && t.strides() == real.strides() && t.storage_offset() == real.storage_offset();
   };
@@ -216,15 +251,11 @@ at::Tensor Dynamic::wrap(const at::Tensor& real, const std::vector<at::Tensor>& 
     return real;
   }
   ir::Type type = host_torch::type_of(real);
-  const auto column = [&](auto&& number) {
-    std::vector<int64_t> v;
-    for (const at::Tensor& t : seen) v.push_back(number(t));
-    return v;
-  };
   const auto dims = static_cast<size_t>(real.dim());
   for (size_t d = 0; d < dims; ++d) {
     const auto at = static_cast<int64_t>(d);
-    type.sizes[d] = fitted(column([&](const at::Tensor& t) { return t.size(at); }), e, "size");
+    type.sizes[d] =
+        geometry ? geometry->sizes[d] : fitted(result, [&](const at::Tensor& t) { return t.size(at); }, e, "size");
     if (symbols_->real(type.sizes[d]) != real.size(at))
       symbols_->refuse(Check::dynamic_op, op + " makes a size of " + ir::to_string(type.sizes[d]) +
                                               " in general, and one of " + std::to_string(real.size(at)) +
@@ -236,20 +267,32 @@ at::Tensor Dynamic::wrap(const at::Tensor& real, const std::vector<at::Tensor>& 
   else
     for (size_t d = 0; d < dims; ++d)
       type.strides[d] =
-          fitted(column([&](const at::Tensor& t) { return t.stride(static_cast<int64_t>(d)); }), e, "stride");
-  const Size offset = fitted(column([](const at::Tensor& t) { return t.storage_offset(); }), e, "storage offset");
+          fitted(result, [&](const at::Tensor& t) { return t.stride(static_cast<int64_t>(d)); }, e, "stride");
+  const Size offset = geometry && geometry->offset
+                          ? *geometry->offset
+                          : fitted(result, [](const at::Tensor& t) { return t.storage_offset(); }, e, "storage offset");
   for (const auto* list : {&type.sizes, &type.strides})
     for (const Size& s : *list) expressions_.push_back(s), fit_->know(s);
+  settle(result.all);
   at::Tensor t(c10::make_intrusive<SymTensor>(tensors_, real, std::move(type), offset));
   return t;
 }
 
-Size Dynamic::fitted(const std::vector<int64_t>& seen, const LogEntry& e, const char* what) {
+Size Dynamic::fitted(const Result& result, const std::function<int64_t(const at::Tensor&)>& number, const LogEntry& e,
+                     const char* what) {
   ir::Dims from;
   for (const auto& o : e.operands)
     for (const Size& s : o.place.type.sizes) from.push_back(symbols_->canonical(s));
   for (const auto& x : e.integers) from.push_back(x.value);
-  if (auto s = (*fit_)(seen, from)) return *s;
+  std::vector<int64_t> seen;
+  while (true) {
+    seen.clear();
+    for (const at::Tensor& t : result.seen()) seen.push_back(number(t));
+    const auto s = (*fit_)(seen, from);
+    if (!fit_->needed() && s) return *s;
+    if (!fit_->needed()) break;
+    settle(result.all);
+  }
   std::string numbers;
   for (size_t p = 0; p < seen.size(); ++p) {
     numbers += (p ? ", " : "") + std::to_string(seen[p]) + " at ";

@@ -67,7 +67,16 @@ void Dynamic::start(LogRun& run, bool harmless) const {
 void Dynamic::restart(int64_t least) {
   c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
   least_ = least;
-  std::vector<Point> points = general_points(*symbols_, least);
+  floors_.resize(symbols_->all.size());
+  std::vector<int64_t> from;
+  for (const int64_t floor : floors_) from.push_back(std::max(least, floor));
+  std::vector<Point> points = general_points(*symbols_, from);
+  for (const Point& p : more_points_) {
+    bool within = true;
+    for (size_t i = 0; i < p.size(); ++i)
+      within = within && p[i] >= symbols_->all[i].symbol.min && p[i] <= symbols_->all[i].symbol.max;
+    if (within && !points.empty()) points.push_back(p);
+  }
   if (points.empty())
     refuse(Check::dynamic_bounds,
            "the bounds of a marked dim leave fewer than three sizes; do not mark it, or capture "
@@ -84,7 +93,7 @@ void Dynamic::restart(int64_t least) {
 }
 
 /// Runs the newest entry at all points.
-void Dynamic::step_all(const LogEntry& e, std::vector<std::vector<at::Tensor>>& results) {
+void Dynamic::step_all(const LogEntry& e, Results& results) {
   const KeepRandomState keep(e.info->random);
   results.clear();
   std::string failure;
@@ -101,17 +110,110 @@ void Dynamic::step_all(const LogEntry& e, std::vector<std::vector<at::Tensor>>& 
   recover(e.info->name, failure, results);
 }
 
+/// From the start; the results of the newest entry.
+void Dynamic::run_all(Results& results) {
+  for (const LogEntry& e : log_) {
+    results.clear();
+    for (LogRun& s : shadows_) results.push_back(s.step(e));
+  }
+}
+
+/// Sizes of 0 and 1 are special (they broadcast, and have any stride): goes to points where `s` has others, if it has
+/// in the call.
+void Dynamic::enlarge(const Size& s, Results& results) {
+  if (symbols_->real(s) < 2) return;
+  const std::vector<int64_t> before = floors_;
+  const auto is_small = [&] {
+    std::vector<int64_t> from;
+    for (const int64_t floor : floors_) from.push_back(std::max(least_, floor));
+    const std::vector<Point> points = general_points(*symbols_, from);
+    return std::any_of(points.begin(), points.end(),
+                       [&](const Point& p) { return symbols_->at(s, p).value_or(2) < 2; });
+  };
+  constexpr int64_t kMost = 4096;
+  while (is_small()) {
+    bool more = false;
+    s.for_each_symbol([&](const ir::Symbol& u) {
+      int64_t& floor = floors_[static_cast<size_t>(symbols_->root(u.id))];
+      if (floor < std::min(kMost, symbols_->all[static_cast<size_t>(symbols_->root(u.id))].symbol.max))
+        floor = std::max<int64_t>(2 * floor, 8), more = true;
+    });
+    if (!more) floors_ = before;
+    if (!more) return;
+  }
+  if (floors_ == before) return;
+  const KeepRandomState keep(true);
+  more_points_.clear();
+  try {
+    restart(least_);
+    run_all(results);
+  } catch (const std::exception&) {  // the function does not work there
+    floors_ = before;
+    restart(least_);
+    run_all(results);
+  }
+  settle(results);
+}
+
+/// Goes on until the points tell apart all expressions that are known: two that are equal wherever anybody looked would
+/// be taken for one.
+void Dynamic::settle(Results& results) {
+  constexpr size_t kMost = 32;
+  while (fit_->needed()) {
+    c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+    const KeepRandomState keep(true);
+    const Point p = *fit_->needed();
+    std::string failure = more_points_.size() < kMost ? "" : "too many sizes had to be tried";
+    std::vector<Point> points = fit_->points();
+    points.push_back(p), more_points_.push_back(p);
+    fit_ = std::make_unique<Fit>(symbols_, std::move(points));
+    for (const Size& s : expressions_) fit_->know(s);
+    LogRun& run = shadows_.emplace_back(*symbols_, p);
+    try {
+      if (failure.empty()) start(run);
+      for (size_t i = 0; failure.empty() && i < log_.size(); ++i) {
+        std::vector<at::Tensor> made = run.step(log_[i]);
+        if (i < places_.size()) failure = differs(i, made, p);
+        if (i + 1 == log_.size()) results.push_back(std::move(made));
+      }
+    } catch (const std::exception& x) {
+      failure = first_line(x.what());
+    }
+    if (failure.empty()) continue;
+    std::string sizes;
+    for (size_t i = 0; i < p.size(); ++i)
+      if (symbols_->root(static_cast<int>(i)) == static_cast<int>(i))
+        sizes += (sizes.empty() ? "u" : ", u") + std::to_string(i) + "=" + std::to_string(p[i]);
+    symbols_->refuse(Check::dynamic_op, "the function cannot be followed at other sizes of the marked dims (" + sizes +
+                                            ")" + calling_place() + ": " + failure +
+                                            ". Do not mark that dim, or give it bounds");
+    throw RunFailure("the recording cannot go on");
+  }
+}
+
+/// What is wrong with the results of an entry at a point, against the sizes that they have in general; empty: nothing.
+std::string Dynamic::differs(size_t entry, const std::vector<at::Tensor>& results, const Point& p) const {
+  const std::vector<Place>& places = places_[entry];  // of the newest entry those that are known so far
+  for (size_t r = 0; r < std::min(results.size(), places.size()); ++r) {
+    const Place& place = places[r];
+    if (!results[r].defined() || place.storage < 0) continue;
+    const ir::Dims& sizes = place.type.sizes;
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (const auto v = symbols_->at(sizes[d], p);
+          static_cast<int64_t>(sizes.size()) != results[r].dim() || v != results[r].size(static_cast<int64_t>(d)))
+        return log_[entry].info->name + " makes " + c10::str(results[r].sizes()) + ", and in general a size of " +
+               ir::to_string(sizes[d]);
+  }
+  return {};
+}
+
 /// An op that works in the call does not at other sizes: some of them have to be equal, or larger.
-void Dynamic::recover(const std::string& op, const std::string& failure,
-                      std::vector<std::vector<at::Tensor>>& results) {
+void Dynamic::recover(const std::string& op, const std::string& failure, Results& results) {
   const KeepRandomState keep(true);
   const auto works = [&](int64_t least) {
     try {
       restart(least);
-      for (const LogEntry& e : log_) {
-        results.clear();
-        for (LogRun& s : shadows_) results.push_back(s.step(e));
-      }
+      run_all(results);
       return true;
     } catch (const PrecompileError&) {
       if (least == least_ && shadows_.empty()) throw;

@@ -1,5 +1,7 @@
 #include "trace/geometry.h"
 
+#include <c10/util/hash.h>
+
 #include <algorithm>
 
 #include "host_torch/tensor_types.h"
@@ -29,6 +31,12 @@ bool Window::is(const at::Tensor& t) const {
 
 Window window_of(const at::Tensor& t) {
   return {host_torch::type_of(t), t.storage_offset() * static_cast<int64_t>(t.itemsize())};
+}
+
+size_t hash_of_window(const at::Tensor& t) {
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  return c10::get_hash(impl->sizes(), impl->strides(), impl->storage_offset(), static_cast<int>(t.scalar_type()),
+                       t.is_conj(), t.is_neg());
 }
 
 at::Tensor tensor_at(const c10::Storage& storage, const Window& w) {

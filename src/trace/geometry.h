@@ -25,6 +25,7 @@ struct Window {
 };
 
 Window window_of(const at::Tensor&);
+size_t hash_of_window(const at::Tensor&);
 /// The tensor's storage seen through a window (below autograd).
 at::Tensor tensor_at(const c10::Storage&, const Window&);
 

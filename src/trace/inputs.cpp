@@ -111,6 +111,7 @@ void Inputs::make_group(std::vector<int> members, StorageTable& storages, GraphB
   for (int m : g.members) {
     entries_[static_cast<size_t>(m)].group = state.input_group;
     state.known.add(entries_[static_cast<size_t>(m)].window);
+    state.given.insert(hash_of_window(entries_[static_cast<size_t>(m)].source->tensor));
   }
   g.state = &state;
   if (hash_contents_) {

@@ -61,7 +61,13 @@ void OpCall::run_after_refusal() {
 /// Only the geometry of a tensor changes, or is asked for.
 void OpCall::run_geometry() {
   collect_known();
+  bool from_strange = false;
+  for (const Operand& o : operands_)
+    from_strange = from_strange || (o.tensor.defined() && r_.is_strange_view(o.tensor));
   call_kernel();
+  if (from_strange) return;
+  for (const c10::IValue& v : results())
+    if (v.isTensor()) r_.accept_view(v.toTensor());
 }
 
 void OpCall::run_view() {
@@ -75,16 +81,22 @@ void OpCall::run_view() {
   }
   const auto known = [&](const at::Tensor& t) { return !t.defined() || !t.has_storage() || r_.storages.find(t); };
   bool all_known = true;
-  for (const c10::IValue& v : results()) {
-    if (v.isTensor()) all_known = all_known && known(v.toTensor());
-    if (v.isTensorList())
-      for (const at::Tensor& t : v.toTensorVector()) all_known = all_known && known(t);
+  bool from_unknown = false, from_strange = false;  // a view of such a tensor is refused when it is read
+  for (const c10::IValue& v : saved) {
+    if (!v.isTensor() || !v.toTensor().defined()) continue;
+    from_unknown = from_unknown || !r_.storages.find(v.toTensor());
+    from_strange = from_strange || r_.is_strange_view(v.toTensor());
   }
-  if (all_known) return;
-  bool from_unknown = false;  // a view of a tensor the graph does not know: refused when it is read
-  for (const c10::IValue& v : saved)
-    from_unknown = from_unknown || (v.isTensor() && v.toTensor().defined() && !r_.storages.find(v.toTensor()));
-  if (from_unknown) return;
+  const auto take = [&](const at::Tensor& t) {
+    all_known = all_known && known(t);
+    if (!from_strange) r_.accept_view(t);
+  };
+  for (const c10::IValue& v : results()) {
+    if (v.isTensor()) take(v.toTensor());
+    if (v.isTensorList())
+      for (const at::Tensor& t : v.toTensorVector()) take(t);
+  }
+  if (all_known || from_unknown) return;
   take_operands(saved);
   take_results();
   finish_node();
@@ -176,6 +188,7 @@ ir::Attr OpCall::take_operand(const at::Tensor& t, const ArgInfo& a, ir::Slot sl
     state = &adopt_unknown(t);
   }
   const bool writes = happens(a);
+  r_.check_view(*state, t, info_.name);
   if ((a.reads_contents && !copies_gaps(t, *state)) || (writes && state->gradient_of >= 0 && !state->root.is(t)))
     r_.check_contents(*state, t, info_.name);
   const ir::ValueId value = r_.builder.read(*state, t);
@@ -296,6 +309,7 @@ ir::ValueId OpCall::take_result(const at::Tensor& t) {
   StorageState* state = r_.storages.find(t);
   if (state) {
     const bool mine = std::any_of(fresh_.begin(), fresh_.end(), [&](auto& f) { return f.state == state; });
+    r_.accept_view(t);
     if (!mine || state->root.is(t)) return ir::kNoValue;  // an alias of something known
   } else {
     state = &r_.storages.add(t, &info_);

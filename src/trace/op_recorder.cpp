@@ -43,6 +43,7 @@ ir::ValueId OpRecorder::read(const at::Tensor& t, const std::string& reader) {
     refuse_unknown(t, reader);
     s = &storages.add(t, nullptr);
   }
+  check_view(*s, t, reader);
   check_contents(*s, t, reader);
   check_watched(*s);
   return builder.read(*s, t);
@@ -52,6 +53,24 @@ void OpRecorder::refuse(Check check, const std::string& message) {
   if (!is_on(check)) return;
   if (!refusal_) refusal_.emplace(message);
   throw *refusal_;
+}
+
+bool OpRecorder::is_strange_view(const at::Tensor& t) {
+  const StorageState* s = t.defined() && t.has_storage() ? storages.find(t) : nullptr;
+  return s && s->input_group >= 0 && t.numel() != 0 && !s->given.contains(hash_of_window(t));
+}
+
+void OpRecorder::accept_view(const at::Tensor& t) {
+  StorageState* s = t.defined() && t.has_storage() ? storages.find(t) : nullptr;
+  if (s && s->input_group >= 0) s->given.insert(hash_of_window(t));
+}
+
+void OpRecorder::check_view(const StorageState& s, const at::Tensor& t, const std::string& reader) {
+  if (s.input_group < 0 || !is_strange_view(t)) return;
+  refuse(Check::read_closed_over_view,
+         reader + " uses " + ir::to_string(host_torch::type_of(t)) + ", a view of the memory of " + origin(s) +
+             " that was made before the call and is closed over (a captured local, a plain attribute of a module). A "
+             "later call may pass other memory: make the view inside the function, or pass it as an argument");
 }
 
 void OpRecorder::check_contents(StorageState& s, const at::Tensor& t, const std::string& reader) {

@@ -42,6 +42,11 @@ class OpRecorder {
   /// The value `t` has now; `reader` is for the message when the graph does not know it.
   ir::ValueId read(const at::Tensor& t, const std::string& reader);
 
+  /// `t` lies in memory that the caller passed, and neither was passed nor came from an op.
+  bool is_strange_view(const at::Tensor& t);
+  /// An op gave `t`.
+  void accept_view(const at::Tensor& t);
+
   /// As precast::refuse. The first refusal stands even when fn swallows the exception.
   void refuse(Check, const std::string& message);
   const std::optional<PrecompileError>& refusal() const { return refusal_; }
@@ -62,6 +67,7 @@ class OpRecorder {
   friend class OpCall;
   void refuse_literal(const StorageState&, const std::string& what);
   void refuse_unknown(const at::Tensor&, const std::string& reader);
+  void check_view(const StorageState&, const at::Tensor&, const std::string& reader);
   void check_contents(StorageState&, const at::Tensor&, const std::string& reader);
   void check_contents(StorageState&, const Window&, const std::string& reader);
   std::string origin(const StorageState&) const;

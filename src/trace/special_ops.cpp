@@ -24,6 +24,7 @@ bool OpCall::run_accumulation() {
   if (!s->root.is(grad) || added.sizes() != grad.sizes() || added.scalar_type() != grad.scalar_type() ||
       !args()[2].toScalar().equal(1))
     return false;
+  r_.check_view(*from, added, info_.name);
   r_.check_contents(*from, added, info_.name);
   const ir::ValueId value = r_.builder.read(*from, added);
   const bool first = s->value == ir::kNoValue;

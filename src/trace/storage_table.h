@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -30,8 +31,11 @@ struct StorageState {
   KnownBytes known;
 
   // Origin.
-  const OpInfo* maker = nullptr;    // null: it existed before the call
-  int input_group = -1;             // the caller passed it
+  const OpInfo* maker = nullptr;  // null: it existed before the call
+  int input_group = -1;           // the caller passed it
+  /// Of the caller's memory: the windows that were passed, or that an op gave (hash_of_window). Another one is a view
+  /// that fn closes over; that it is a view of what is passed holds in this call only.
+  std::unordered_set<size_t> given;
   int gradient_of = -1;             // only accumulated into so far: the .grad of this source
   bool stands_for_nothing = false;  // that .grad was undefined before the call
   bool only_zeroed = false;         // zero_ was all that happened to it

@@ -20,7 +20,7 @@ using ir::Size;
 
 class Unifier {
  public:
-  Unifier(const Fit& fit, size_t count) : fit_(fit), count_(count) {}
+  Unifier(Fit& fit, size_t count) : fit_(fit), count_(count) {}
 
   template <class Get>
   Size size(Get&& get, const std::string& what) const {
@@ -72,13 +72,13 @@ class Unifier {
   }
 
  private:
-  const Fit& fit_;
+  Fit& fit_;
   size_t count_;
 };
 
 }  // namespace
 
-ir::Graph unify(const std::vector<ir::Graph>& graphs, const Fit& fit) {
+ir::Graph unify(const std::vector<ir::Graph>& graphs, Fit& fit) {
   const Unifier u(fit, graphs.size());
   ir::Graph g = graphs[0];
   for (const ir::Graph& o : graphs) {
@@ -138,7 +138,7 @@ void take_conditions(const ir::Graph& from, ir::Graph& to) {
   if (next != real.size()) differ("numbers that were read from tensors");
 }
 
-void unify(const std::vector<artifact::Signature>& all, const Fit& fit, artifact::Signature& to) {
+void unify(const std::vector<artifact::Signature>& all, Fit& fit, artifact::Signature& to) {
   const Unifier u(fit, all.size());
   const std::string hint =
       " (a size of 0 or 1, or two equal ones, may be special: capture with an example of other sizes)";

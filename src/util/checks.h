@@ -37,6 +37,7 @@ enum class Check : int {
   read_closed_over,
   read_literal,
   read_partly_written,
+  read_closed_over_view,
   read_outside_argument,
   read_replaced_memory,
   read_gradient,

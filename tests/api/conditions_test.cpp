@@ -227,12 +227,66 @@ TEST_CASE("conditions: layouts in the eager backend") {
            "overlapping layout");
   const auto write =
       load_from_memory<void(Tensor)>(precompile(with("eager"), [](Tensor x) { x.add_(1); }, dense.clone()));
-  Tensor t = turned.clone(), before = t.clone();
-  write(t);
-  CHECK(torch::equal(t, before + 1));
-  Tensor shared = row.clone().expand({2, 3});
-  contains(outcome([&] { write(shared); }), "argument 0: expected a tensor that can be written, as at capture");
+  Tensor t = turned.clone(), shared = row.clone().expand({2, 3});
+  contains(outcome([&] { write(t); }), "argument 0: expected strides [3, 1], found [1, 2]. Pass .contiguous()");
+  contains(outcome([&] { write(shared); }), "argument 0: expected strides [3, 1], found [0, 1]");
+  CHECK(torch::equal(t, turned));
   CHECK(torch::equal(shared[0], row));
+}
+
+// contiguous() and reshape() give the tensor itself or a copy, by its layout: that shows when one of the two is
+// written.
+TEST_CASE("conditions: where the layout tells what is written, it is the captured one in the eager backend too") {
+  struct Case {
+    const char* what;
+    std::function<std::pair<Tensor, Tensor>(Tensor)> fn;
+  };
+  const Case cases[] = {
+      {"the argument, or a copy of it",
+       [](Tensor x) {
+         Tensor c = x.contiguous();
+         c.add_(1);
+         return std::pair(c + 0, x + 0);
+       }},
+      {"an intermediate tensor that has the layout of the argument",
+       [](Tensor x) {
+         Tensor y = x * 2, c = y.reshape({2, 3});
+         c.add_(1);
+         return std::pair(c + 0, y + 0);
+       }},
+      {"what is returned", [](Tensor x) { return std::pair(x.contiguous(), x + 1); }},
+      {"two results that share memory or do not",
+       [](Tensor x) {
+         Tensor y = x * 2;
+         return std::pair(y, y.contiguous());
+       }},
+  };
+  const Tensor dense = randn({2, 3}), turned = randn({3, 2}).t();
+  for (const Case& c : cases)
+    for (bool from_dense : {true, false}) {
+      CAPTURE(c.what);
+      const Tensor example = from_dense ? dense : turned, other = from_dense ? turned : dense;
+      const auto f = load_from_memory<std::pair<Tensor, Tensor>(Tensor)>(
+          precompile(with("eager"), c.fn, example.clone(at::MemoryFormat::Preserve)));
+      Tensor mine = example.clone(), eagers = mine.clone();
+      const auto found = f(mine), want = c.fn(eagers);
+      CHECK(torch::equal(found.first, want.first));
+      CHECK(torch::equal(found.second, want.second));
+      CHECK(torch::equal(mine, eagers));
+      CHECK(found.first.is_alias_of(found.second) == want.first.is_alias_of(want.second));
+      Tensor differs = other.clone(), before = differs.clone(), same = other.clone();
+      try {
+        const auto now = f(differs), eager = c.fn(same);  // where it may be answered, the answer is eager's
+        CHECK(torch::equal(now.first, eager.first));
+        CHECK(torch::equal(now.second, eager.second));
+        CHECK(torch::equal(differs, same));
+        CHECK(now.first.is_alias_of(differs) == eager.first.is_alias_of(same));
+        CHECK(now.first.is_alias_of(now.second) == eager.first.is_alias_of(eager.second));
+      } catch (const PrecompileError& e) {
+        contains(e.what(), "argument 0: expected strides");
+        CHECK(torch::equal(differs, before));
+      }
+    }
 }
 
 TEST_CASE("conditions: a result that is a view of an input goes by the recorded layout, also where nothing reads it") {

@@ -1,4 +1,5 @@
 #include "artifact/metadata.h"
+#include "artifact/spec.h"
 
 #include <doctest/doctest.h>
 
@@ -57,6 +58,9 @@ Metadata full() {
   s.modes = {"te"};
   s.conditions = {"argument 2 == 3"};
   s.in_spec.reset();
+  s.out_spec = list_spec(s.results.size());
+  s.writes = {{1, 0}};
+  s.fixed_layouts = {1};
   return m;
 }
 
@@ -147,7 +151,31 @@ TEST_CASE("malformed metadata is a PrecompileError that names the field") {
                        doctest::Contains("the number 5.55e+51 is no integer"), PrecompileError);
   CHECK_THROWS_WITH_AS(from_json(without("\"PARTS\": ", "\"PARTS\": 1.5e")), doctest::Contains("malformed"),
                        PrecompileError);
+  CHECK_THROWS_WITH_AS(from_json(without("\"WRITES\": [", "\"WRITES\": [7,")),
+                       doctest::Contains("WRITES has a value of another kind"), PrecompileError);
+  CHECK_THROWS_WITH_AS(from_json(without("\"OUT_SPEC\": \"", "\"OUT_SPEC\": \"?")),
+                       doctest::Contains("OUT_SPEC is none"), PrecompileError);
+  CHECK_THROWS_WITH_AS(from_json(without("\"IN_SPEC\": null", "\"IN_SPEC\": \"[*]\"")),
+                       doctest::Contains("IN_SPEC has 1 leaves, and 9 are described"), PrecompileError);
+  CHECK_THROWS_WITH_AS(from_json(without("precast artifact", "another artifact")), doctest::Contains("FORMAT"),
+                       PrecompileError);
   CHECK_THROWS_AS(from_json("{"), PrecompileError);
   CHECK_THROWS_AS(from_json(""), PrecompileError);
   for (size_t n = 0; n < json.size(); n += 7) CHECK_THROWS_AS(from_json(json.substr(0, n)), PrecompileError);
+}
+
+TEST_CASE("each key of the metadata is missed by name") {
+  const std::string json = to_json(full());
+  int keys = 0;
+  for (size_t at = json.find("\n\""); at != json.npos; at = json.find("\n\"", at + 1), ++keys) {
+    const size_t end = json.find('\n', at + 1);
+    const std::string key = json.substr(at + 2, json.find('"', at + 2) - at - 2);
+    CAPTURE(key);
+    std::string text = json.substr(0, at) + json.substr(end);
+    if (text.ends_with(",\n}\n")) text.erase(text.size() - 4, 1);
+    CHECK_THROWS_WITH_AS(from_json(text), doctest::Contains(key.c_str()), PrecompileError);
+  }
+  CHECK(keys > 40);
+  CHECK_THROWS_WITH_AS(from_json("{\"FORMAT\": \"precast artifact\", \"VERSION\": 1}"),
+                       doctest::Contains("lacks BACKEND, TRACER, "), PrecompileError);
 }

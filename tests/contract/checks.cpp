@@ -61,6 +61,9 @@ constexpr Check kChecks[] = {
     {ROW(read_literal), "Everything live is an input", "values that were filled in through a pointer", "trace",
      "refusals"},
     {ROW(read_partly_written), "Everything live is an input", "memory that was written in part", "trace", "refusals"},
+    {ROW(read_closed_over_view), "Everything live is an input",
+     "a view of an argument or parameter that was made before the call and is closed over", "trace",
+     "views made before the call"},
     {ROW(read_outside_argument), "Everything live is an input", "memory beyond the tensor that was passed", "trace",
      "memory outside of a passed window"},
     {ROW(read_replaced_memory), "Everything live is an input", "a tensor whose memory was replaced", "trace",
@@ -193,8 +196,6 @@ constexpr Check kDriverChecks[] = {
      "memory: tensors that were apart may not overlap, shared ones must share alike"},
     {ROW(SEPARATE_MEMORY), "Aliasing", "tensors that overlap and did not at capture, where it matters", "runtime",
      "memory: tensors that were apart may not overlap, shared ones must share alike"},
-    {ROW(WRITABLE), "Effects", "a tensor to be written whose elements share memory", "runtime",
-     "a tensor whose elements share memory cannot be written"},
 };
 #undef ROW
 

@@ -9,6 +9,7 @@
 
 #include "artifact/build.h"
 #include "artifact/constraints.h"
+#include "artifact/spec.h"
 #include "artifact/tables.h"
 #include "fake_host.h"
 #include "ir/print.h"
@@ -33,6 +34,7 @@ Metadata metadata_of(const std::string& graph, bool inductor = true) {
   }
   for (size_t i = 0; i < g.outputs.size(); ++i)
     s.results.push_back({Result::Kind::output, static_cast<int>(i), 0, {}, {}, false});
+  s.out_spec = list_spec(g.outputs.size());
   return describe(s, g, nullptr);
 }
 

@@ -228,6 +228,44 @@ TEST_CASE("memory outside of a passed window") {
   CHECK(refusal(p).find("outside of the memory that was passed as argument 0") != std::string::npos);
 }
 
+TEST_CASE("views made before the call") {
+  Tensor held;  // what fn closes over
+  using Fn = std::function<Tensors(State&)>;
+  const auto holding = [&](const std::function<Tensor(State&)>& view, const Fn& fn) {
+    held = Tensor();
+    return Program{"view",
+                   [&held, view] {
+                     State s{{torch::randn({4, 3})}, torch::nn::Linear(4, 3).ptr(), {}};
+                     if (!held.defined()) held = view(s);  // of the state that is recorded
+                     return s;
+                   },
+                   fn};
+  };
+  const auto row = [](State& s) { return s.inputs[0][1]; };
+  const auto turned = [](State& s) { return s.module->parameters()[0].detach().t(); };
+  const auto use = [&](State& s) { return Tensors{s.inputs[0] + held.sum()}; };
+  const std::string said = "that was made before the call and is closed over";
+  CHECK(refusal(holding(row, use)).find("aten::sum uses f32[3], a view of the memory of argument 0 " + said) !=
+        std::string::npos);
+  CHECK(refusal(holding(turned, use)).find("a view of the memory of parameter 'weight' " + said) != std::string::npos);
+  // A view of it, a result that is it, what writes to it without a read.
+  CHECK(refusal(holding(row, [&](State& s) { return Tensors{s.inputs[0] + held.view({3, 1}).sum()}; })).find(said) !=
+        std::string::npos);
+  CHECK(refusal(holding(row, [&](State& s) { return Tensors{s.inputs[0] + 1, held}; })).find(said) !=
+        std::string::npos);
+  CHECK(refusal(holding(row, [&](State& s) {
+          held.zero_();
+          return Tensors{s.inputs[0] + 1};
+        })).find(said) != std::string::npos);
+  // The argument itself, and views that ops of the call make, in place or not.
+  CHECK(refusal(holding([](State& s) { return s.inputs[0]; }, use)).empty());
+  CHECK(refusal(holding(row, [](State& s) {
+          Tensor v = s.inputs[0][2], t = s.module->parameters()[0].detach();
+          t.t_();
+          return Tensors{v.view({3, 1}) + 1, t.matmul(v.unsqueeze(1)), v};
+        })).empty());
+}
+
 TEST_CASE("two storages over one memory") {
   static float memory[6] = {};
   Program p{"overlap", [] { return State{{torch::from_blob(memory, {4}), torch::from_blob(memory + 2, {4})}, {}, {}}; },
