@@ -53,6 +53,6 @@ KernelText kernel_text(loops::Kernel, loops::Program&, const std::set<loops::Buf
                        const std::set<loops::BufferId>& constants, const ProductConfig&);
 
 /// The kernel of a step that is a routine.
-KernelText routine_text(const loops::Step&);
+KernelText routine_text(const loops::Step&, const std::vector<ir::Symbol>&);
 
 }  // namespace precast::emit

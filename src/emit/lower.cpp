@@ -218,7 +218,7 @@ class Lower {
 
   KernelText routine(const Step& s) {
     out_.routines.insert(s.routine->function);
-    KernelText text = routine_text(s);
+    KernelText text = routine_text(s, program_.symbols);
     std::set<BufferId> touched(s.results.begin(), s.results.end());
     for (const loops::HostOperand& o : s.operands) touched.insert(o.buffer);
     for (const BufferId b : touched) text.bytes += static_cast<double>(buffer(b).bytes.hint());

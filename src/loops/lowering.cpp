@@ -408,7 +408,7 @@ void Lowering::add_routine(std::string what, Routine r, std::vector<HostOperand>
 HostOperand Lowering::rows(ir::ValueId v, Dims& strides) {
   const ir::Type t = type(v);
   strides = t.strides;
-  if (t.strides.back() == 1 || t.sizes.back() <= 1) return operand(v);
+  if (t.strides.back() == 1 || t.sizes.back().upper() <= 1) return operand(v);
   strides = ir::contiguous_strides(t.sizes);
   return dense(v);
 }

@@ -1,4 +1,4 @@
-// Attention that never stores its scores, and its backward.
+// Attention that never stores its scores, and its backward. The depth of a head is a number, other sizes may be open.
 #include <algorithm>
 #include <cmath>
 
@@ -10,6 +10,8 @@ namespace {
 
 using ir::Dtype;
 
+Size padded(const Size& n, int64_t to) { return ir::floor_div(n + (to - 1), to) * to; }
+
 /// Sizes and strides by the names that the preamble's routines know.
 struct Attention {
   Attention(Lowering& l, const ir::Node& n) : l(l), n(n) {}
@@ -19,7 +21,8 @@ struct Attention {
     if (q.dtype != Dtype::f32 && q.dtype != Dtype::f64) return !l.refuse("attention of another dtype than f32, f64");
     if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || q.sizes[1] != k.sizes[1] || q.sizes[3] != v.sizes[3])
       return !l.refuse("attention of tensors of other sizes than [batch, heads, length, depth]");
-    if (q.sizes[3] == 0 || q.sizes[3] > 256) return !l.refuse("a head of " + std::to_string(q.sizes[3]) + " numbers");
+    if (q.sizes[3].is_symbolic() || q.sizes[3] == 0 || q.sizes[3] > 256)
+      return !l.refuse("a head of " + ir::to_string(q.sizes[3]) + " numbers");
     if (number(n, "dropout_p") != 0) return !l.refuse("attention with dropout");
     for (const ir::Out& o : n.outs) {
       if (o.id == ir::kNoValue) return !l.refuse("attention without one of its results");
@@ -30,6 +33,9 @@ struct Attention {
     r.dtype = q.dtype;
     r.sizes = {{"batch", q.sizes[0]}, {"heads", q.sizes[1]}, {"Tq", q.sizes[2]},
                {"Tk", k.sizes[2]},    {"D", q.sizes[3]},     {"causal", flag(n, "is_causal")}};
+    r.sizes.emplace_back("Tq_low", q.sizes[2].lower());
+    r.sizes.emplace_back("Tq_high", bound(q.sizes[2]));
+    r.sizes.emplace_back("Tk_high", bound(k.sizes[2]));
     const ir::Attr* scale = n.find("scale");
     const bool given = scale && !std::holds_alternative<std::monostate>(*scale);
     r.reals = {{"scale", given ? number(n, "scale") : 1 / std::sqrt(static_cast<double>(q.sizes[3]))}};
@@ -62,15 +68,18 @@ struct Attention {
   std::vector<HostOperand> reads;
   std::vector<BufferId> writes;
 
-  int64_t size(const char* name) const {
+  Size size(const char* name) const {
     return std::find_if(r.sizes.begin(), r.sizes.end(), [&](auto& s) { return s.first == name; })->second;
   }
   double products(double count) const {  // flops of so many products of all rows with all keys
-    return 2 * count * static_cast<double>(size("batch") * size("heads") * size("Tq")) *
-           static_cast<double>(size("Tk") * size("D")) / (size("causal") ? 2 : 1);
+    return 2 * count * static_cast<double>((size("batch") * size("heads") * size("Tq")).hint()) *
+           static_cast<double>((size("Tk") * size("D")).hint()) / (size("causal") == 0 ? 1 : 2);
   }
 
  private:
+  /// So large that tiles and blocks are whole ones anyway.
+  static int64_t bound(const Size& length) { return std::clamp<int64_t>(length.upper(), 1, 1 << 20); }
+
   void note(const std::string& name, const Dims& strides) {
     r.sizes.emplace_back(name + "_b", strides[0]);
     r.sizes.emplace_back(name + "_h", strides[1]);
@@ -83,26 +92,27 @@ struct Attention {
     Dims strides;
     reads.push_back(l.rows(v, strides));
     r.reads.push_back({"mask", t.dtype});
-    const char* names[] = {"m_b", "m_h", "m_q", "m_k"};
+    const std::pair<const char*, Size> dims[] = {
+        {"m_b", size("batch")}, {"m_h", size("heads")}, {"m_q", size("Tq")}, {"m_k", size("Tk")}};
     for (size_t d = 0; d < 4; ++d) {
+      const auto& [name, whole] = dims[d];
       const size_t missing = 4 - t.sizes.size();
-      r.sizes.emplace_back(names[d], d < missing || t.sizes[d - missing] == 1 ? Size(0) : strides[d - missing]);
+      const bool repeats = d < missing || t.sizes[d - missing] == 1;
+      if (!repeats && t.sizes[d - missing] != whole) return !l.refuse("a mask whose sizes are open apart");
+      r.sizes.emplace_back(name, repeats ? Size(0) : d == 3 ? Size(1) : strides[d - missing]);
     }
     return false;
   }
 };
-
-int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 bool attention(Lowering& l, const ir::Node& n) {
   Attention a(l, n);
   if (a.refused()) return false;
   a.read("q", tensor(n, "query")), a.read("k", tensor(n, "key")), a.read("v", tensor(n, "value"));
   a.write("o", 0), a.write("l", 1);
-  const int64_t heads = a.size("batch") * a.size("heads"), tk = a.size("Tk"), d = a.size("D");
+  const Size heads = a.size("batch") * a.size("heads"), tk = a.size("Tk"), d = a.size("D");
   a.r.function = "attention";
-  a.r.workspace_bytes =
-      std::max<int64_t>(heads * ir::itemsize(a.r.dtype) * (padded(tk, 32) * d + tk * (padded(d, 16) + 16)), 64);
+  a.r.workspace_bytes = ir::max(heads * ir::itemsize(a.r.dtype) * (padded(tk, 32) * d + tk * (padded(d, 16) + 16)), 64);
   a.r.flops = a.products(2);
   a.done("attention");
   return true;
@@ -118,16 +128,16 @@ bool attention_backward(Lowering& l, const ir::Node& n) {
   a.read("q", tensor(n, "query")), a.read("k", tensor(n, "key")), a.read("v", tensor(n, "value"));
   a.read("o", tensor(n, "out")), a.read("l", tensor(n, "logsumexp"));
   a.write("dq", 0), a.write("dk", 1), a.write("dv", 2);
-  const int64_t heads = a.size("batch") * a.size("heads"), tq = a.size("Tq"), d = a.size("D");
-  const int64_t blocks = (a.size("Tk") + key_block(d) - 1) / key_block(d);
+  const Size heads = a.size("batch") * a.size("heads"), tq = a.size("Tq"), d = a.size("D");
+  const Size blocks = ir::floor_div(a.size("Tk") + (key_block(d) - 1), key_block(d));
   // Gradients of the queries are sums over the keys. Few heads are split by keys, and the parts added up.
-  const int64_t wanted = a.products(5) > 2e6 ? (15 + heads) / std::max<int64_t>(heads, 1) : 1;
-  const int64_t parts = std::max<int64_t>(std::min(wanted, blocks), 1);
+  const bool open = (heads * tq * blocks).is_symbolic();
+  const Size wanted = open || a.products(5) > 2e6 ? ir::floor_div(15 + heads, ir::max(heads, 1)) : Size(1);
+  const Size parts = ir::max(ir::min(wanted, blocks), 1);
   a.r.function = "attention_backward";
   a.r.sizes.emplace_back("key_block", key_block(d));
   a.r.sizes.emplace_back("parts", parts);
-  a.r.workspace_bytes =
-      std::max<int64_t>(ir::itemsize(a.r.dtype) * heads * (tq + parts * (tq + tq / 4 + 8) * padded(d, 16)), 64);
+  a.r.workspace_bytes = ir::max(heads * ir::itemsize(a.r.dtype) * (tq + parts * (tq + 7) * padded(d, 16)), 64);
   a.r.flops = a.products(5);
   a.done("attention_backward");
   return true;

@@ -1,7 +1,4 @@
-// Attention. f16 and bf16 are computed in f32 and rounded once. With sizes that only a call knows it is its formula.
-#include <cmath>
-#include <limits>
-
+// Attention. f16 and bf16 are computed in f32 and rounded once.
 #include "passes/rules.h"
 
 namespace precast::passes {
@@ -40,52 +37,8 @@ Type as(Type t, Dtype d) {
   return t;
 }
 
-// ---- The formula
-
-bool is_sized(const Op& op) {
-  bool sized = false;
-  for (const char* name : {"query", "key", "value"}) sized |= op.val(name).type().is_symbolic();
-  return sized;
-}
-
-/// What softmax is taken of: a row of keys for each query.
-Val scores(const Op& op, Val q, Val k) {
-  const double scale = op.given("scale") ? op.real("scale") : 1 / std::sqrt(static_cast<double>(q.size(3)));
-  Val s = einsum("bhqd,bhkd->bhqk", q, k) * scale;
-  if (Val mask = op.optional("attn_mask")) s = s + cast(mask, s.dtype());
-  if (!op.flag("is_causal")) return s;
-  Val row = unsqueeze(op.b.arange(q.size(2)), 1), column = op.b.arange(k.size(2));
-  return where(binary("ge.Tensor", row, column), s, -std::numeric_limits<double>::infinity());
-}
-
-void attention_formula(Op& op) {
-  const Dtype d = op.val("query").dtype(), c = compute_dtype(d);
-  const auto operand = [&](const char* name) { return cast(op.val(name), c); };
-  Val s = scores(op, operand("query"), operand("key")), most = reduce("amax", s, {3}, true, c);
-  Val shift = where(eq(most, -std::numeric_limits<double>::infinity()), 0.0, most);  // a row that sees nothing gives 0
-  Val e = exp(s - shift), sums = sum(e, {3}, true), total = where(eq(sums, 0.0), 1.0, sums);
-  op.result(0, cast(einsum("bhqk,bhkd->bhqd", e / total, operand("value")), d));
-  if (op.wants(1)) op.result(1, cast(squeeze(log(total) + shift, 3), op.wanted(1).dtype));
-}
-
-void attention_backward_formula(Op& op) {
-  const Dtype d = op.val("query").dtype(), c = compute_dtype(d);
-  const auto operand = [&](const char* name) { return cast(op.val(name), c); };
-  Val g = operand("grad_out"), q = operand("query"), k = operand("key"), v = operand("value");
-  Val p = exp(scores(op, q, k) - unsqueeze(operand("logsumexp"), 3));
-  Val along = einsum("bhqd,bhkd->bhqk", g, v) - sum(g * operand("out"), {3}, true);
-  const double scale = op.given("scale") ? op.real("scale") : 1 / std::sqrt(static_cast<double>(q.size(3)));
-  Val ds = p * along * scale;
-  op.result(0, cast(einsum("bhqk,bhkd->bhqd", ds, k), d));
-  op.result(1, cast(einsum("bhqk,bhqd->bhkd", ds, q), d));
-  op.result(2, cast(einsum("bhqk,bhqd->bhkd", p, g), d));
-}
-
-// ---- The routine
-
 void attention(Op& op) {
   check(op);
-  if (is_sized(op)) return attention_formula(op);
   Operands o{op.val("query").dtype(), {}};
   for (const char* name : {"query", "key", "value"}) o.add(name, op.val(name));
   add_options(op, o);
@@ -96,7 +49,6 @@ void attention(Op& op) {
 
 void attention_backward(Op& op) {
   check(op);
-  if (is_sized(op)) return attention_backward_formula(op);
   Operands o{op.val("query").dtype(), {}};
   for (const char* name : {"grad_out", "query", "key", "value", "out", "logsumexp"}) o.add(name, op.val(name));
   add_options(op, o);

@@ -48,6 +48,58 @@ TEST_CASE("open sizes: attention where queries and keys are open apart") {
   contains(message_of([&] { f(q, torch::randn({1, 2, 0, 8})); }), "expected a size of at least 1");
 }
 
+// Gradients included; the mask is of [queries, keys], of [batch, 1, 1, keys], or none. With a mask, eager asks for 1.
+TEST_CASE("open sizes: attention whose batch and lengths are open") {
+  enum Mask { none, scores, keys };
+  struct Form {
+    at::ScalarType dtype;
+    bool causal;
+    Mask mask;
+    double relative, absolute;
+  };
+  for (const Form& form : {Form{at::kFloat, false, none, 1e-4, 1e-5},
+                           {at::kFloat, true, none, 1e-4, 1e-5},
+                           {at::kDouble, false, scores, 1e-10, 1e-11},
+                           {at::kFloat, false, keys, 1e-4, 1e-5},
+                           {at::kBFloat16, true, none, 5e-2, 3e-2}}) {
+    const auto fn = [&](const Tensors& x) {
+      Tensors leaves, results;
+      for (size_t i = 0; i < 3; ++i) leaves.push_back(x[i].detach().requires_grad_());
+      const std::optional<Tensor> mask = x.size() > 3 ? std::optional(x[3]) : std::nullopt;
+      const Tensor y = at::scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], mask, 0.0, form.causal);
+      results = torch::autograd::grad({y}, leaves, {x[0] * 2});
+      results.push_back(y.detach());
+      return results;
+    };
+    const auto inputs = [&](int64_t b, int64_t n, int64_t m) {
+      Tensors x = {torch::randn({b, 2, n, 16}), torch::randn({b, 2, m, 16}), torch::randn({b, 2, m, 16})};
+      if (form.mask == scores) x.push_back(torch::randn({n, m}));
+      if (form.mask == keys) x.push_back(torch::randn({b, 1, 1, m}));
+      for (Tensor& t : x) t = t.to(form.dtype);
+      return x;
+    };
+    const Tensors example = inputs(3, 5, 7);
+    const auto mark = [&](size_t i, int64_t dim, const char* name) {
+      mark_unbacked(example[i], dim, {.shape_id = name, .min = form.mask == none ? std::nullopt : std::optional(2)});
+    };
+    for (size_t i = 0; i < 3; ++i) mark(i, 0, "batch"), mark(i, 2, i == 0 ? "queries" : "keys");
+    if (form.mask == scores) mark(3, 0, "queries"), mark(3, 1, "keys");
+    if (form.mask == keys) mark(3, 0, "batch"), mark(3, 3, "keys");
+    const Pair pair = precompile(LowerOptions{}, fn, example);
+    contains(pair.code, "\"HOST_OPS\": []");
+    const auto f = load_from_memory<Tensors(Tensors)>(pair);
+    const int64_t sizes[][3] = {{3, 5, 7},   {2, 2, 33}, {2, 300, 33}, {2, 7, 300}, {1, 1, 1},
+                                {2, 1, 300}, {1, 33, 2}, {0, 3, 4},    {2, 0, 4}};
+    for (const auto& [b, n, m] : sizes) {
+      if (form.mask != none && std::min({b, n, m}) < 2) continue;
+      const Tensors x = inputs(b, n, m), eager = fn(x), artifact = f(x);
+      for (size_t i = 0; i < eager.size(); ++i)
+        CHECK_MESSAGE(at::allclose(artifact[i], eager[i], form.relative, form.absolute),
+                      i << " of " << at::toString(form.dtype) << " at " << b << ", " << n << ", " << m);
+    }
+  }
+}
+
 TEST_CASE("open sizes: the median of nothing") {
   for (const at::ScalarType dtype : {at::kFloat, at::kHalf, at::kDouble}) {
     const Tensor x = torch::randn({4, 3}).to(dtype);

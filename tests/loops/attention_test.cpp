@@ -1,8 +1,12 @@
-// Attention and its backward: sizes around the tiles, masks, views, one and many keys.
-#include "check.h"
+// Attention and its backward: sizes around the tiles, masks, views, one and many keys, sizes that a call decides.
+#include "check_open.h"
 
 using compiled::check;
+using compiled::check_open;
+using compiled::Dynamic;
 using compiled::Program;
+using precast::ir::Size;
+using precast::ir::to_string;
 
 namespace {
 
@@ -19,22 +23,21 @@ std::string text(const std::string& q, const std::string& k, const std::string& 
          "out=%10, logsumexp=%11, " + options + ")\nreturn (%10, %11, %12, %13, %14)\n}";
 }
 
-std::string type(const char* t, std::vector<int64_t> s) {
+std::string type(const char* t, const precast::ir::Dims& s) {
   std::string text = t + std::string("[");
-  for (size_t d = 0; d < s.size(); ++d) text += (d > 0 ? "," : "") + std::to_string(s[d]);
+  for (size_t d = 0; d < s.size(); ++d) text += (d > 0 ? "," : "") + to_string(s[d]);
   return text + "]";
 }
 
-std::string plain(const char* t, int64_t b, int64_t h, int64_t tq, int64_t tk, int64_t d, const std::string& rest,
-                  const std::string& mask = "") {
+std::string plain(const char* t, const Size& b, const Size& h, const Size& tq, const Size& tk, int64_t d,
+                  const std::string& rest, const std::string& mask = "") {
   const std::string k = type(t, {b, h, tk, d}), q = type(t, {b, h, tq, d});
   // Results are laid out as eager does: heads beside each other.
-  const auto heads_inside = [&](int64_t n) {
-    return q.substr(0, q.find('[')) + "[" + std::to_string(b) + "," + std::to_string(h) + "," + std::to_string(n) +
-           "," + std::to_string(d) + "]{" + std::to_string(n * h * d) + "," + std::to_string(d) + "," +
-           std::to_string(h * d) + ",1}";
+  const auto heads_inside = [&](const Size& n) {
+    return type(t, {b, h, n, d}) + "{" + to_string(n * h * d) + "," + std::to_string(d) + "," + to_string(h * d) +
+           ",1}";
   };
-  const std::string logs = type(t, {b, h, tq}) + "{" + std::to_string(tq * h) + ",1," + std::to_string(h) + "}";
+  const std::string logs = type(t, {b, h, tq}) + "{" + to_string(tq * h) + ",1," + to_string(h) + "}";
   return text(q, k, k, heads_inside(tq), logs, heads_inside(tk), rest, mask);
 }
 
@@ -52,6 +55,8 @@ std::vector<Program> programs() {
       {"one key", plain("f32", 1, 2, 7, 1, 5, full)},
       {"one of all", plain("f32", 1, 1, 1, 1, 1, causal)},
       {"no batch", plain("f32", 0, 2, 3, 4, 8, full)},
+      {"no queries", plain("f32", 1, 2, 0, 5, 8, full)},
+      {"no keys", plain("f32", 1, 2, 3, 0, 8, causal)},
       {"scale", plain("f32", 1, 2, 12, 11, 40, full + ", scale=0.3")},
       {"negative scale", plain("f32", 1, 2, 12, 11, 40, full + ", scale=-0.3")},
       {"mask of two dims", plain("f32", 2, 2, 10, 21, 16, full, "f32[10,21]")},
@@ -77,14 +82,83 @@ std::vector<Program> programs() {
   return all;
 }
 
+std::vector<Dynamic> open_programs() {
+  const std::string full = "is_causal=false", causal = "is_causal=true";
+  const auto u = [](int id) { return Size::symbol({.id = id}); };
+  const std::vector<std::string> two = {"u0 in [0, inf) hint 8", "u1 in [0, inf) hint 30"},
+                                 three = {two[0], two[1], "u2 in [0, inf) hint 20"};
+  const std::vector<std::vector<int64_t>> lengths = {{0}, {1}, {2}, {7}, {33}, {300}};
+  std::vector<std::vector<int64_t>> pairs = {{1, 300}, {3, 300}, {300, 1}, {33, 300}, {300, 140}};
+  for (const int64_t a : {0, 1, 2, 4, 5, 7, 33})
+    for (const int64_t b : {0, 1, 2, 7, 33}) pairs.push_back({a, b});
+  const std::vector<std::vector<int64_t>> all = {{0, 2, 3}, {2, 0, 3},  {2, 3, 0}, {1, 1, 1},
+                                                 {2, 3, 1}, {1, 5, 40}, {3, 2, 7}, {1, 1, 300}};
+  std::vector<Dynamic> programs = {
+      {.name = "open batch", .text = plain("f32", u(0), 3, 16, 16, 32, full), .sizes = {{0}, {1}, {2}, {7}}},
+      {.name = "few queries, so many is known",
+       .text = plain("f32", 1, 2, u(0), 70, 36, full),
+       .symbols = {"u0 in [1, 4] hint 1"},
+       .sizes = {{1}, {2}, {4}}},
+      {.name = "queries and keys", .text = plain("f32", 1, 2, u(0), u(1), 20, full), .symbols = two, .sizes = pairs},
+      {.name = "queries and keys, causal",
+       .text = plain("f32", 1, 1, u(0), u(1), 40, causal + ", scale=0.3"),
+       .symbols = two,
+       .sizes = pairs},
+      {.name = "batch, heads and length",
+       .text = plain("f32", u(0), u(1), u(2), u(2), 8, causal),
+       .symbols = three,
+       .sizes = all},
+      {.name = "open mask of two dims",
+       .text = plain("f32", 2, 2, u(0), u(1), 16, full, "f32[u0,u1]"),
+       .symbols = two,
+       .sizes = pairs},
+      {.name = "open mask of four",
+       .text = plain("f32", u(0), u(1), u(2), 21, 16, causal, "f32[u0,u1,u2,21]"),
+       .symbols = three,
+       .sizes = all},
+      {.name = "open mask of keys", .text = plain("f32", u(0), 2, 5, u(1), 16, full, "f32[u0,1,1,u1]"), .symbols = two},
+      {.name = "open mask across",
+       .text = plain("f32", 2, 2, u(0), u(1), 16, full, "f32[u0,u1]{1,u0}"),
+       .symbols = two},
+      {.name = "open f64",
+       .text = plain("f64", u(0), 2, u(1), u(1), 12, causal, "f64[u1,u1]"),
+       .symbols = two,
+       .relative = 1e-10,
+       .absolute = 1e-11},
+      {.name = "open views of one product",
+       .text =
+           text("f32[2,3,u0,16]{144*u0,16,144,1}", "f32[2,3,u0,16]{144*u0,16,144,1}", "f32[2,3,u0,16]{144*u0,16,144,1}",
+                "f32[2,3,u0,16]{48*u0,16,48,1}", "f32[2,3,u0]{3*u0,1,3}", "f32[2,3,u0,16]{48*u0,16,48,1}", causal),
+       .sizes = lengths},
+      // With 16 of them, rows are a page apart.
+      {.name = "time before the open batch",
+       .text = text("f32[u0,2,9,16]{32,16,32*u0,1}", "f32[u0,2,9,16]{32,16,32*u0,1}", "f32[u0,2,9,16]{32,16,32*u0,1}",
+                    "f32[u0,2,9,16]{32,16,32*u0,1}", "f32[u0,2,9]{2,1,2*u0}", "f32[u0,2,9,16]{32,16,32*u0,1}", full),
+       .sizes = {{0}, {1}, {2}, {7}, {16}, {32}}},
+      {.name = "depth is not the last in memory of open length",
+       .text = text("f32[1,2,u0,16]{32*u0,16*u0,1,u0}", "f32[1,2,u0,16]{32*u0,16*u0,1,u0}", "f32[1,2,u0,16]{0,0,16,1}",
+                    "f32[1,2,u0,16]{32*u0,16,32,1}", "f32[1,2,u0]{2*u0,1,2}", "f32[1,2,u0,16]{32*u0,16,32,1}", full),
+       .sizes = lengths},
+  };
+  for (Dynamic& p : programs)
+    if (p.name != "open f64") p.relative = p.absolute = 5e-5;
+  return programs;
+}
+
 }  // namespace
 
-TEST_CASE("attention and its backward") { check(programs()); }
+TEST_CASE("attention and its backward") {
+  check(programs());
+  check_open(open_programs());
+}
 
 TEST_CASE("attention in the other sections") {
   check(programs(), {.isa = 0, .vector_bytes = 16, .flags = "-O1"});
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl"))
-    check(programs(),
-          {.isa = 3, .vector_bytes = 64, .flags = "-O1 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c"});
+      __builtin_cpu_supports("avx512vl")) {
+    const compiled::Options widest{
+        .isa = 3, .vector_bytes = 64, .flags = "-O1 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c"};
+    check(programs(), widest);
+    check_open(open_programs(), widest);
+  }
 }

@@ -1,68 +1,12 @@
 // Graphs with symbols: compiled once, run at many sizes, 0 and 1 among them, against the graph of those sizes.
-#include "check.h"
+#include "check_open.h"
 
 using compiled::Batch;
-
-namespace {
-
-struct Dynamic {
-  std::string name, text;  // of the graph, after the line of symbols
-  std::vector<std::string> symbols = {"u0 in [0, inf) hint 8"};
-  std::map<int, int64_t> below{};  // input -> its integers are in [0, below)
-  int host_ops = 0;
-  double relative = 1e-5, absolute = 1e-5;
-  std::vector<std::vector<int64_t>> sizes{};  // instead of the usual ones
-};
-
-constexpr int64_t kSizes[] = {0, 1, 2, 7, 8, 17, 100};
-
-std::vector<std::vector<int64_t>> choices(size_t symbols) {
-  std::vector<std::vector<int64_t>> all;
-  for (const int64_t a : kSizes) {
-    if (symbols == 1) all.push_back({a});
-    for (const int64_t b : {0, 1, 3, 16, 33})
-      if (symbols == 2) all.push_back({a, b});
-  }
-  return all;
-}
-
-void check(const std::vector<Dynamic>& programs) {
-  Batch batch;
-  for (const Dynamic& p : programs) {
-    std::string text = "symbols: ";
-    for (const std::string& s : p.symbols) text += (&s == p.symbols.data() ? "" : ", ") + s;
-    INFO(p.name);
-    batch.add(text + "\n" + p.text);
-  }
-  batch.compile();
-  for (int i = 0; i < static_cast<int>(programs.size()); ++i) {
-    const Dynamic& p = programs[static_cast<size_t>(i)];
-    CAPTURE(p.name);
-    std::string why;
-    for (const auto& op : batch.emitted(i).host_ops) why += op.op + ": " + op.why + "\n";
-    CHECK_MESSAGE(static_cast<int>(batch.emitted(i).host_ops.size()) == p.host_ops, why);
-    for (const std::vector<int64_t>& sizes : p.sizes.empty() ? choices(p.symbols.size()) : p.sizes) {
-      CAPTURE(sizes[0]);
-      CAPTURE(sizes.back());
-      const precast::ir::Graph g = batch.with_sizes(i, sizes);
-      const auto inputs = compiled::random_inputs(g, {.name = {}, .text = {}, .below = p.below}, 7);
-      const auto expected = reference::Interpreter(g, inputs).outputs();
-      for (const int pieces : {1, 3}) {
-        const auto r = batch.run(i, sizes, inputs, pieces);
-        REQUIRE_MESSAGE(r.code == 0, r.message);
-        for (size_t k = 0; k < expected.size(); ++k) {
-          CAPTURE(k);
-          CHECK(compiled::disagreement(r.outputs[k], expected[k], p.relative, p.absolute) <= 1);
-        }
-      }
-    }
-  }
-}
-
-}  // namespace
+using compiled::check_open;
+using compiled::Dynamic;
 
 TEST_CASE("dynamic: pointwise, broadcasts and views") {
-  check({
+  check_open({
       {"chain", R"(graph(%0: f32[u0,3], %1: f32[3], %2: f32[u0,1]) {
          %3: f32[u0,3] = aten::add.Tensor(self=%0, other=%1, alpha=1)
          %4: f32[u0,3] = aten::mul.Tensor(self=%3, other=%2)
@@ -155,7 +99,7 @@ TEST_CASE("dynamic: pointwise, broadcasts and views") {
 }
 
 TEST_CASE("dynamic: reductions and scans") {
-  check({
+  check_open({
       {"softmax of dynamic rows",
        R"(graph(%0: f32[6,u0]) {
          %1: f32[6,u0] = aten::neg(self=%0)
@@ -237,7 +181,7 @@ TEST_CASE("dynamic: reductions and scans") {
 }
 
 TEST_CASE("dynamic: the greatest of rows that are not empty") {
-  check({{"arg of rows", R"(graph(%0: f32[u0,5], %1: f32[5,u0+1]) {
+  check_open({{"arg of rows", R"(graph(%0: f32[u0,5], %1: f32[5,u0+1]) {
          %2: i64[u0] = aten::argmax(self=%0, dim=1, keepdim=false)
          %3: i64[5,1] = aten::argmin(self=%1, dim=1, keepdim=true)
          %4: f32[5] = aten::amax(self=%1, dim=[1], keepdim=false)
@@ -246,7 +190,7 @@ TEST_CASE("dynamic: the greatest of rows that are not empty") {
 }
 
 TEST_CASE("dynamic: indices") {
-  check({
+  check_open({
       {"embedding and its backward",
        R"(graph(%0: f32[11,6], %1: i64[u0,3], %2: f32[u0,3,6]) {
          %3: f32[u0,3,6] = aten::embedding(weight=%0, indices=%1, padding_idx=-1, scale_grad_by_freq=false, sparse=false)
@@ -275,7 +219,7 @@ TEST_CASE("dynamic: indices") {
 }
 
 TEST_CASE("dynamic: joins, borders, repeats") {
-  check({
+  check_open({
       {"cat",
        R"(graph(%0: f32[u0,3], %1: f32[u1,3], %2: f32[2,3]) {
          %3: f32[u0+u1+2,3] = aten::cat(tensors=[%0, %1, %2], dim=0)
@@ -393,7 +337,7 @@ TEST_CASE("dynamic: matrix products") {
        .symbols = two,
        .sizes = {{1, 1}, {0, 5}, {7, 3}, {20, 17}}},
   };
-  check(all);
+  check_open(all);
 }
 
 TEST_CASE("dynamic: an index into a dimension that comes out empty") {
