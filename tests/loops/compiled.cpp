@@ -1,8 +1,11 @@
 #include "compiled.h"
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -144,6 +147,26 @@ void Batch::compile() {
 
 namespace {
 
+/// Bytes that end where memory does: to read or write behind them is a fault.
+class Fenced {
+ public:
+  explicit Fenced(size_t bytes) : size_((bytes + kPage - 1) / kPage * kPage + kPage) {
+    start_ = static_cast<char*>(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (start_ == MAP_FAILED || mprotect(start_ + size_ - kPage, kPage, PROT_NONE) != 0)
+      throw std::runtime_error("no memory for a test");
+    data_ = start_ + size_ - kPage - bytes;
+  }
+  Fenced(const Fenced&) = delete;
+  Fenced& operator=(const Fenced&) = delete;
+  ~Fenced() { munmap(start_, size_); }
+  void* data() const { return data_; }
+
+ private:
+  static constexpr size_t kPage = 4096;
+  size_t size_;
+  char *start_, *data_;
+};
+
 std::function<int64_t(const precast::ir::Symbol&)> lookup(const precast::ir::Graph& g,
                                                           const std::vector<int64_t>& sizes) {
   return [&g, sizes](const precast::ir::Symbol& s) {
@@ -164,17 +187,20 @@ Batch::Result Batch::run(int i, const precast::ir::Graph& g, const std::vector<T
   const Case& c = cases_[static_cast<size_t>(i)];
   Result r;
   std::vector<void*> in, out;
-  for (const Tensor& t : inputs) in.push_back(const_cast<char*>(t.bytes.data()));
+  std::deque<Fenced> memory;
+  for (const Tensor& t : inputs) {
+    in.push_back(memory.emplace_back(t.bytes.size()).data());
+    std::copy(t.bytes.begin(), t.bytes.end(), static_cast<char*>(in.back()));
+  }
   for (const auto v : g.outputs) r.outputs.push_back(reference::make(g.type(v)));
   for (Tensor& t : r.outputs) {
     std::fill(t.bytes.begin(), t.bytes.end(), char{0x5a});
     out.push_back(t.bytes.data());
   }
-  const auto aligned = [](std::vector<char>& v, int64_t bytes) {
-    v.assign(static_cast<size_t>(bytes) + 64, char{0x7f});
-    return v.data() + (64 - reinterpret_cast<uintptr_t>(v.data()) % 64) % 64;
+  const auto aligned = [&](int64_t bytes) {
+    const size_t size = (static_cast<size_t>(bytes) + 63) / 64 * 64;
+    return static_cast<char*>(std::memset(memory.emplace_back(size).data(), 0x7f, size));
   };
-  std::vector<char> arena, prepared;
   const auto value = lookup(c.graph, sizes);
   int64_t arena_bytes = c.emitted.arena_bytes;
   for (const precast::ir::Size& slot : c.emitted.arena_slots) arena_bytes += (slot.value(value).value() + 63) / 64 * 64;
@@ -183,9 +209,8 @@ Batch::Result Batch::run(int i, const precast::ir::Graph& g, const std::vector<T
   precast_host host{};
   host.context = &context, host.parallel_for = parallel_for, host.host_op = host_op, host.fail = fail,
   host.num_threads = std::abs(pieces);
-  precast_frame frame{
-      &host,         in.data(), out.data(), aligned(arena, arena_bytes), aligned(prepared, c.emitted.prepared_bytes),
-      symbols.data()};
+  precast_frame frame{&host,         in.data(), out.data(), aligned(arena_bytes), aligned(c.emitted.prepared_bytes),
+                      symbols.data()};
   using Entry = int (*)(void*);
   r.code = reinterpret_cast<Entry>(c.prepare)(&frame);
   for (int times = frozen ? 2 : 1; times-- > 0 && r.code == 0;) r.code = reinterpret_cast<Entry>(c.run)(&frame);
