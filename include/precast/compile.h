@@ -18,6 +18,7 @@
  * A recording runs the backward once as well, where a result requires grad, so hooks of the graph run once more.
  */
 #pragma once
+#include <iostream>
 #include <map>
 #include <optional>
 #include <string>
@@ -343,9 +344,12 @@ auto disable(Fn fn) {
   };
 }
 
+/// Prints to std::cout what has happened to f so far, and returns it. `f.explain()` only returns it.
 template <class... T>
 std::string explain(const Compiled<T...>& f) {
-  return f.explain();
+  std::string text = f.explain();
+  std::cout << text << std::flush;
+  return text;
 }
 
 }  // namespace precast

@@ -6,6 +6,7 @@
 #include "host_torch/describe.h"
 #include "host_torch/effects.h"
 #include "host_torch/host.h"
+#include "host_torch/module_imprint.h"
 #include "host_torch/module_state.h"
 #include "host_torch/save_weights.h"
 #include "host_torch/tensor_types.h"
@@ -195,12 +196,6 @@ class LoadedRunnable final : public Runnable {
   using Tensors = c10::SmallVector<const at::Tensor*, 128>;
   using Pointers = std::span<const at::Tensor* const>;
   /// A model whose structure was found right.
-  struct Known {
-    host_torch::ModuleImprint imprint;
-    std::vector<int> place;             // of each interned tensor in the imprint's walk, or -1:
-    std::vector<at::Tensor> constants;  // it is this one
-  };
-
   /// "([tensor, tensor], int)"
   static std::string in_words(const artifact::Tree& tree, const std::vector<Kind>& kinds) {
     static const char* const names[] = {"none", "bool", "int", "float", "str", "tensor"};
@@ -239,31 +234,16 @@ class LoadedRunnable final : public Runnable {
   /// The model seen last needs no second look at its structure, only at its identities.
   void find_tensors(std::span<const ModuleRef> modules, Tensors& out) const {
     if (modules.empty()) return;
-    std::shared_ptr<const Known> known;
+    std::shared_ptr<const host_torch::ModuleImprint> known;
     {
       std::lock_guard lock(known_mutex_);
       known = known_;
     }
-    Tensors at;
-    if (!known || !known->imprint.matches(modules, at)) {
-      known = look_at(modules);
-      at.clear();
-      known->imprint.matches(modules, at);
-      std::lock_guard lock(known_mutex_);
-      known_ = known;
-    }
-    for (size_t i = 0; i < known->place.size(); ++i)
-      out.push_back(known->place[i] < 0 ? &known->constants[i] : at[static_cast<size_t>(known->place[i])]);
-  }
-
-  std::shared_ptr<const Known> look_at(std::span<const ModuleRef> modules) const {
-    const auto binding = match(modules);
-    auto known = std::make_shared<Known>(Known{host_torch::ModuleImprint(modules), {}, {}});
-    for (const at::Tensor& t : binding->tensors) {
-      known->place.push_back(known->imprint.place(t));
-      known->constants.push_back(known->place.back() < 0 ? t : at::Tensor());
-    }
-    return known;
+    if (known && known->matches(modules, out)) return;
+    known = std::make_shared<const host_torch::ModuleImprint>(modules, match(modules)->tensors);
+    known->matches(modules, out);
+    std::lock_guard lock(known_mutex_);
+    known_ = known;
   }
 
   void check_attributes(std::span<const ModuleRef> modules) const {
@@ -385,7 +365,7 @@ class LoadedRunnable final : public Runnable {
   bool loses_grad_ = false;    // a result required grad at capture
   mutable std::once_flag told_, told_mode_;
   mutable std::mutex known_mutex_;
-  mutable std::shared_ptr<const Known> known_;
+  mutable std::shared_ptr<const host_torch::ModuleImprint> known_;
 };
 
 }  // namespace

@@ -37,6 +37,8 @@ Json parse(std::string_view json) {
   } catch (const Json::parse_error& e) {
     throw PrecompileError("the artifact's metadata is no JSON (byte " + std::to_string(e.byte) +
                           "). Capture again, and do not edit it.");
+  } catch (const Json::exception&) {  // a number that no type holds
+    malformed("a number", "is out of range");
   }
 }
 

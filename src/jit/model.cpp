@@ -10,25 +10,21 @@ namespace {
 
 std::span<const detail::ModuleRef> refs(const detail::Arguments& a) { return {a.modules.data(), a.modules.size()}; }
 
-}  // namespace
-
-Model::Model(const detail::Arguments& a) : imprint_(refs(a)), modes_(host_torch::module_modes(refs(a))) {
+std::vector<at::Tensor> tensors_of(const detail::Arguments& a) {
   const api::CallArguments call(a);
+  std::vector<at::Tensor> tensors;
   for (const auto* list : {&call.sources().params, &call.sources().buffers})
-    for (const trace::Source& s : *list) {
-      place_.push_back(imprint_.place(s.tensor));
-      constants_.push_back(place_.back() < 0 ? s.tensor : at::Tensor());
-    }
+    for (const trace::Source& s : *list) tensors.push_back(s.tensor);
+  return tensors;
 }
 
+}  // namespace
+
+Model::Model(const detail::Arguments& a)
+    : imprint_(refs(a), tensors_of(a)), modes_(host_torch::module_modes(refs(a))) {}
+
 bool Model::is(std::span<const detail::ModuleRef> modules, Tensors& tensors) const {
-  Tensors at;
-  if (!imprint_.matches(modules, at)) return false;
-  const size_t first = tensors.size();
-  tensors.resize(first + place_.size());
-  for (size_t i = 0; i < place_.size(); ++i)
-    tensors[first + i] = place_[i] < 0 ? &constants_[i] : at[static_cast<size_t>(place_[i])];
-  return true;
+  return imprint_.matches(modules, tensors);
 }
 
 ModelPtr Models::find(const detail::Arguments& a, Tensors& tensors) {

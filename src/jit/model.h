@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "host_torch/module_tensors.h"
+#include "host_torch/module_imprint.h"
 #include "precast/detail/core.h"
 
 namespace precast::jit {
@@ -24,8 +24,6 @@ class Model {
 
  private:
   host_torch::ModuleImprint imprint_;
-  std::vector<int> place_;             // of each interned tensor in the imprint's walk, or -1:
-  std::vector<at::Tensor> constants_;  // it is this one
   std::vector<std::string> modes_;
 };
 using ModelPtr = std::shared_ptr<const Model>;

@@ -1,6 +1,7 @@
 #include "jit/variant.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <cstdio>
 
@@ -22,10 +23,10 @@ void check_layouts(const artifact::Signature& signature, const Seen& s) {
     }
 }
 
-/// requires_grad() without two calls where nothing was ever said of gradients.
+/// requires_grad() without a call. Only LibTorch's autograd makes this data.
 bool wants_gradient(const at::Tensor& t) {
-  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-  return impl->autograd_meta() && impl->requires_grad();
+  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(t.unsafeGetTensorImpl()->autograd_meta());
+  return meta && (meta->requires_grad_ || meta->grad_fn_);
 }
 
 }  // namespace
@@ -65,9 +66,9 @@ Variant::Variant(const Seen& s, const OpenDims& dims) : guards(s.arguments, s.cl
 
 bool Variant::holds(const Seen& s) const {
   if (!guards.hold(s.arguments, s.closure, s.ambient) || requires_grad.size() != s.bound) return false;
-  for (size_t i = 0; i < s.bound; ++i)
-    if (wants_gradient(*s.tensors[i]) != static_cast<bool>(requires_grad[i])) return false;
-  return !s.model || s.model->modes() == modes;
+  bool same = true;
+  for (size_t i = 0; i < s.bound; ++i) same &= wants_gradient(*s.tensors[i]) == static_cast<bool>(requires_grad[i]);
+  return same && (!s.model || s.model->modes() == modes);
 }
 
 std::string Variant::first_failure(const Seen& s) const {

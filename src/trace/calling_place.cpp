@@ -143,6 +143,17 @@ bool is_called_by(std::string_view function) {
   return found;
 }
 
+std::string calling_optimizer() {
+  constexpr std::string_view kOptimizers = "torch::optim::";
+  std::string found;
+  for_each_caller([&](const std::string& name, const char*, uintptr_t) {
+    const size_t at = name.find(kOptimizers), end = at == name.npos ? at : name.find("::step", at);
+    if (end != name.npos) found = name.substr(at, end - at);
+    return found.empty() && name.find("precast::trace::record") == name.npos;
+  });
+  return found;
+}
+
 std::string calling_place() {
   std::string op, place, function, own;
   for_each_caller([&](std::string name, const char* binary, uintptr_t offset) {

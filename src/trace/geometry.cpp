@@ -35,8 +35,12 @@ Window window_of(const at::Tensor& t) {
 
 size_t hash_of_window(const at::Tensor& t) {
   const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-  return c10::get_hash(impl->sizes(), impl->strides(), impl->storage_offset(), static_cast<int>(t.scalar_type()),
-                       t.is_conj(), t.is_neg());
+  const auto sizes = impl->sizes(), strides = impl->strides();
+  size_t hash =
+      c10::get_hash(sizes, impl->storage_offset(), static_cast<int>(t.scalar_type()), t.is_conj(), t.is_neg());
+  for (size_t d = 0; d < sizes.size(); ++d)
+    hash = c10::hash_combine(hash, static_cast<size_t>(sizes[d] == 1 ? 0 : strides[d]));
+  return hash;
 }
 
 at::Tensor tensor_at(const c10::Storage& storage, const Window& w) {

@@ -25,7 +25,7 @@ struct Window {
 };
 
 Window window_of(const at::Tensor&);
-size_t hash_of_window(const at::Tensor&);
+size_t hash_of_window(const at::Tensor&);  // strides of dims of size 1 reach nothing
 /// The tensor's storage seen through a window (below autograd).
 at::Tensor tensor_at(const c10::Storage&, const Window&);
 

@@ -140,15 +140,20 @@ class Finisher {
   }
 
   /// Memory that was shared must be shared again in the same way; memory that was not may not be, where a write would
-  /// show it.
+  /// show it, or fn asked.
   void add_aliases() {
     const auto& groups = inputs_.groups();
     const auto read_members = [&](size_t g) {
       std::vector<int> members;
       for (int m : groups[g].members)
-        if (result_.read[static_cast<size_t>(m)]) members.push_back(m);
+        if (result_.read[static_cast<size_t>(m)] || !groups[g].compared.empty()) members.push_back(m);
       return members;
     };
+    for (size_t i = 0; i < groups.size(); ++i)
+      for (const int j : groups[i].compared)
+        if (static_cast<size_t>(j) != i)
+          for (int a : groups[i].members)
+            for (int b : groups[static_cast<size_t>(j)].members) result_.aliases.push_back({a, b, false, 0});
     for (size_t i = 0; i < groups.size(); ++i) {
       const std::vector<int> members = read_members(i);
       if (!split_[i])

@@ -128,6 +128,11 @@ std::string Inputs::raw_write(const Group& g) const {
          (g.before.defined() ? "" : " (its old contents could not be put back)");
 }
 
+void Inputs::note_compared(const StorageState& a, const StorageState& b) {
+  if (a.input_group >= 0 && b.input_group >= 0)
+    groups_[static_cast<size_t>(a.input_group)].compared.push_back(b.input_group);
+}
+
 void Inputs::before_write(StorageState& s, Bytes written) {
   Group& g = groups_[static_cast<size_t>(s.input_group)];
   g.written.push_back(written);

@@ -31,6 +31,7 @@ class Inputs {
     ir::ValueId value = ir::kNoValue;
     at::Tensor before;  // bytes of root at the first write
     std::vector<Bytes> written;
+    std::vector<int> compared;  // groups whose memory fn asked about, whether it is this one's
   };
 
   Inputs(const Sources&, StorageTable&, GraphBuilder&, bool hash_contents);
@@ -44,6 +45,8 @@ class Inputs {
   std::string raw_write(const Group&) const;
   /// To be called before an op writes `bytes` of an input's storage.
   void before_write(StorageState&, Bytes);
+  /// fn has asked whether these two storages are one.
+  void note_compared(const StorageState&, const StorageState&);
   /// A window of the group's storage with its contents from before the call.
   at::Tensor original(const Group&, const Window&) const;
 

@@ -65,6 +65,8 @@ void OpCall::run_geometry() {
   for (const Operand& o : operands_)
     from_strange = from_strange || (o.tensor.defined() && r_.is_strange_view(o.tensor));
   call_kernel();
+  if (info_.compares_memory && operands_.size() == 2)
+    r_.inputs_->note_compared(*operands_[0].state, *operands_[1].state);
   if (from_strange) return;
   for (const c10::IValue& v : results())
     if (v.isTensor()) r_.accept_view(v.toTensor());

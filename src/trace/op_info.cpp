@@ -124,6 +124,7 @@ std::unique_ptr<OpInfo> op_info(const c10::OperatorHandle& op) {
   info->pointwise = op.hasTag(at::Tag::pointwise);
   info->uninitialized = listed(kUninitialized, base) && !schema.hasAnyAliasInfo();
   info->metadata_only = listed(kMetadataOnly, base);
+  info->compares_memory = base == "aten::is_set_to";
   if (listed(kFirstIsNotRead, base) && !info->args.empty()) info->args[0].reads_contents = false;
   for (const auto& [name, arg] : kOverwritten)
     for (ArgInfo& a : info->args)

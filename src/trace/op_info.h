@@ -35,6 +35,7 @@ struct OpInfo {
   bool pointwise = false;            // may write what it reads, element by element
   bool uninitialized = false;        // returns memory with unknown contents (empty)
   bool metadata_only = false;        // asks for geometry, no tensor comes back
+  bool compares_memory = false;      // asks whether two tensors share it
   int hidden_write_if = -1;          // hidden writes happen when this bool argument is true
   std::vector<size_t> values_count;  // arguments by whose values a composite kernel goes, reading them unseen
   enum class Special {

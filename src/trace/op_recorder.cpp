@@ -117,6 +117,12 @@ void OpRecorder::refuse_unknown(const at::Tensor& t, const std::string& reader) 
                                                      ", but only gradients of parameters are carried over, and "
                                                      "those can only be accumulated into; pass it as an argument");
   }
+  if (const std::string optimizer = calling_optimizer(); !optimizer.empty())
+    return refuse(Check::read_closed_over,
+                  reader + " uses state of " + optimizer + " (moments, momentum, a count of steps), " +
+                      ir::to_string(host_torch::type_of(t)) +
+                      ", which lives outside of the call and would be hard-coded into the artifact: step the optimizer "
+                      "outside of the function, or pass its state as arguments and write into it");
   refuse(
       Check::read_closed_over,
       reader + " uses a tensor, " + ir::to_string(host_torch::type_of(t)) +

@@ -227,13 +227,14 @@ void Outcome::check_escapes(const std::vector<Leaf>& leaves) const {
   }
   r_.storages.for_each_alive([&](const StorageState& s) {
     if (s.input_group >= 0 || accounted.count(s.impl) || s.size == 0) return;
-    r_.refuse(Check::escaped_state, "a tensor made inside the recorded function by " +
-                                        (s.maker ? s.maker->name : std::string("an operation")) + ", " +
-                                        ir::to_string(s.root.type) +
-                                        ", is still held after the call, and is neither a result nor a gradient: "
-                                        "state kept in a closure, a cache or an optimizer. The artifact could not keep "
-                                        "it: return it, or pass it in as "
-                                        "an argument and write into it");
+    r_.refuse(
+        Check::escaped_state,
+        "a tensor made inside the recorded function by " + (s.maker ? s.maker->name : std::string("an operation")) +
+            ", " + ir::to_string(s.root.type) +
+            ", is still held after the call, and is neither a result nor a gradient: "
+            "state kept in a closure, a cache or an optimizer (Adam's moments, momentum). The artifact could not keep "
+            "it: return it, or pass it in as "
+            "an argument and write into it");
   });
 }
 

@@ -3,6 +3,8 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
+#include <optional>
+
 #include "trace/dispatch.h"
 #include "trace/dynamic.h"
 #include "trace/gradients.h"
@@ -32,7 +34,6 @@ class Call {
         dynamic_(options.marks && Dynamic::wanted(sources) ? std::make_unique<Dynamic>(sources) : nullptr),
         inputs_(sources, recorder_.storages, recorder_.builder, options.verify),
         gradients_(inputs_, recorder_.storages) {
-    recorder_.attach(&inputs_, &random_);
     recorder_.decompose = options.decompose;
     recorder_.watch_contents = options.verify;
     recorder_.dynamic = dynamic_.get();
@@ -66,6 +67,8 @@ class Call {
     std::vector<Leaf> results;
     {
       RecordingScope scope(recorder_);
+      random_.emplace();  // now that draws of other threads are seen
+      recorder_.attach(&inputs_, &*random_);
       at::AutoGradMode grad_on(true);
       prepare_seals();
       try {
@@ -102,7 +105,7 @@ class Call {
   Recording conclude(std::vector<Leaf> results) {
     recorder_.check_foreign();
     recorder_.check_random("at the end");
-    random_.release();
+    random_->release();
     inputs_.check_unchanged();
     gradients_.check_others();
     Outcome outcome(recorder_, inputs_, gradients_);
@@ -123,7 +126,7 @@ class Call {
   }
 
   void verify(const ir::Graph& graph, const Outcome& outcome) {
-    RandomState* random = recorder_.draws() ? &random_ : nullptr;
+    RandomState* random = recorder_.draws() ? &*random_ : nullptr;
     if (!dynamic_) return verify_by_replay(graph, inputs_, outcome, random);
     const auto real = [this](const ir::Symbol& s) { return dynamic_->real(s); };
     verify_by_replay(ir::substitute(graph, real), inputs_, outcome, random);
@@ -132,7 +135,7 @@ class Call {
   void finish_gradients() { options_.keep_gradients ? gradients_.restore() : gradients_.commit(); }
 
   void undo() {
-    if (recorder_.draws() || !recorder_.foreign_draws) random_.set_state(random_.start());
+    if (random_ && (recorder_.draws() || !recorder_.foreign_draws)) random_->set_state(random_->start());
     gradients_.restore();
     inputs_.restore();
   }
@@ -143,7 +146,7 @@ class Call {
   OpRecorder recorder_;
   Inputs inputs_;
   Gradients gradients_;
-  RandomState random_;
+  std::optional<RandomState> random_;
 };
 
 }  // namespace

@@ -75,6 +75,8 @@ class Symbols : public std::enable_shared_from_this<Symbols> {
 std::string calling_op();
 /// Whether this function of LibTorch is among the callers.
 bool is_called_by(std::string_view function);
+/// The optimizer whose step asks ("torch::optim::Adam"), or nothing.
+std::string calling_optimizer();
 /// The op and the place in the user's source that called LibTorch: " by aten::matmul, called at model.cpp:12"; may be
 /// empty.
 std::string calling_place();

@@ -137,6 +137,37 @@ TEST_CASE("bad input: a gradient that the call could not change") {
   contains(refused(shared), "the gradient of parameter 'second' shares memory with argument 1[1]");
 }
 
+TEST_CASE("bad input: an optimizer whose state lives outside is refused by its name") {
+  nn::Linear net(4, 2);
+  const Tensor x = randn({3, 4});
+  const auto step_of = [](torch::optim::Optimizer& optimizer) {
+    return [&optimizer](nn::LinearImpl& m, const Tensor& t) {
+      optimizer.zero_grad();
+      m.forward(t).square().mean().backward();
+      optimizer.step();
+    };
+  };
+  torch::optim::Adam adam(net->parameters(), 0.1);
+  torch::optim::SGD momentum(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9)),
+      sgd(net->parameters(), 0.1);
+  const auto refused = [&](torch::optim::Optimizer& o) {
+    const Tensor before = net->weight.detach().clone();
+    const std::string message = message_of([&] { precompile(LowerOptions{.isa = {"baseline"}}, step_of(o), *net, x); });
+    CHECK(net->weight.equal(before));
+    return message;
+  };
+  contains(refused(adam), "an optimizer (Adam's moments, momentum)");  // its first step makes them
+  for (auto* o : {static_cast<torch::optim::Optimizer*>(&adam), static_cast<torch::optim::Optimizer*>(&momentum)})
+    step_of (*o)(*net, x);
+  contains(refused(adam), "uses state of torch::optim::Adam (moments, momentum, a count of steps)");
+  contains(refused(momentum), "uses state of torch::optim::SGD (");
+  const auto f = load_from_memory<void(nn::LinearImpl&, Tensor)>(
+      precompile(LowerOptions{.isa = {"baseline"}}, step_of(sgd), *net, x));
+  const Tensor before = net->weight.detach().clone();
+  f(*net, x);
+  CHECK(at::allclose(net->weight, before - 0.1 * net->weight.grad()));
+}
+
 TEST_CASE("bad input: a closed-over tensor, a literal, state kept, and what they had changed is put back") {
   const Tensor hidden = randn({4});
   Tensor kept;

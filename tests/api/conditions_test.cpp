@@ -301,6 +301,19 @@ TEST_CASE("conditions: a result that is a view of an input goes by the recorded 
   }
 }
 
+TEST_CASE("conditions: whether two arguments are one tensor, where the function asks") {
+  const auto fn = [](Tensor x, Tensor y) { return x.is_set_to(y) ? x * 2 : x + y; };
+  const Tensor a = randn({3}), b = randn({3}), c = randn({3});
+  for (const char* backend : kBackends) {
+    const auto load = [](const Pair& p) { return load_from_memory<Tensor(Tensor, Tensor)>(p); };
+    const auto apart = load(precompile(with(backend), fn, a, b)), one = load(precompile(with(backend), fn, a, a));
+    CHECK(torch::equal(apart(b, c), b + c));
+    CHECK(torch::equal(one(c, c), c * 2));
+    contains(outcome([&] { apart(c, c); }), "memory");
+    contains(outcome([&] { one(b, c); }), "memory");
+  }
+}
+
 TEST_CASE("conditions: attributes of a TorchScript module") {
   torch::jit::Module m("m");
   m.register_parameter("w", randn({3}), false);

@@ -159,3 +159,21 @@ TEST_CASE("modules of every build") {
       "a parameter that is an argument too", [] { return nn::Linear(6, 3); }, rows,
       [](nn::LinearImpl& m, const Tensors& x) { return Tensors{torch::linear(x[0], m.weight * 2)}; }));
 }
+
+TEST_CASE("modules: tying across several of them is refused with their prefixes") {
+  struct Scale : nn::Module {
+    Tensor w;
+    explicit Scale(const Tensor& t) : w(register_parameter("w", t)) {}
+  };
+  const Tensor shared = randn({3});
+  Scale a(shared), tied(shared), b(randn({3}));
+  const auto fn = [](Scale& m, Scale& n, const Tensor& t) { return t * m.w * n.w; };
+  const Tensor x = randn({2, 3});
+  const auto load = [](const Pair& p) { return load_from_memory<Tensor(Scale&, Scale&, Tensor)>(p); };
+  const auto apart = load(precompile(LowerOptions{.isa = {"baseline"}}, fn, a, b, x));
+  const auto together = load(precompile(LowerOptions{.isa = {"baseline"}}, fn, a, tied, x));
+  contains(message_of([&] { apart(a, tied, x); }),
+           "parameter 'm0.w' and 'm1.w': expected two tensors, as at capture, found one shared by both");
+  contains(message_of([&] { together(a, b, x); }),
+           "parameter 'm0.w' and 'm1.w': expected one shared tensor, as at capture, found two");
+}

@@ -5,6 +5,8 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
+#include "host_torch/module_imprint.h"
+
 using precast::detail::ModuleRef;
 using precast::host_torch::module_tensors;
 using precast::host_torch::ModuleImprint;
