@@ -52,7 +52,7 @@ class Fields {
     if (const Json& version = at("VERSION"); !version.is_number_integer() || version > kFormatVersion)
       throw PrecompileError("the artifact has format version " + version.dump() + ", this precast reads up to " +
                             std::to_string(kFormatVersion) + ". Capture again, or use a newer precast.");
-    static const Json all = Json::parse(to_json(Metadata()));
+    static const auto& all = *new Json(Json::parse(to_json(Metadata())));  // a thread may load while the process ends
     std::string missing;
     for (const auto& [key, value] : all.items())
       if (!json_.contains(key)) missing += (missing.empty() ? "" : ", ") + key;

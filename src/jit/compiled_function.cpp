@@ -124,11 +124,11 @@ bool CompiledFunction::run(jit::Variant& v, const Seen& s, const EagerCall& eage
     }
     return false;
   }
-  if (v.unchecked) {
+  if (*v.unchecked) {
     const std::unique_lock lock(v.checking, std::try_to_lock);
     if (!lock.owns_lock()) return run_eagerly(eager), true;
     if (verify(v, s, eager, *p)) {
-      v.unchecked = false;
+      *v.unchecked = false;
       return true;
     }
   } else if (settings_.verify_every && (v.hits + 1) % settings_.verify_every == 0 && verify(v, s, eager, *p)) {
@@ -240,7 +240,8 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   }
 
   if (settings_.async && is_new(s)) return run_eagerly(eager);  // a call that never comes back costs nothing
-  // A replay takes as long as the call, and more: the compiled code is compared instead, when it is there.
+  // A replay takes as long as the call, and more: the thread that compiles makes it. Where it cannot, since the program
+  // has gone on and written to what the call saw, a later call compares what was compiled.
   const bool later = settings_.async && checks_later_;
   jit::OpenDims open = dims_to_open(s);
   auto v = std::make_shared<jit::Variant>(s, open);
@@ -282,7 +283,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     checks_later_ = false;
     return;
   }
-  v->unchecked = later;
+  *v->unchecked = later;
   for (const auto& [leaf, dims] : v->open)
     for (const int64_t d : dims)
       jit::log("dynamic",
@@ -291,10 +292,12 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   if (jit::logs("graph")) jit::log("graph", ir::print(recorded.graph));
   if (jit::logs("guards"))
     for (const std::string& line : v->guards.in_words()) jit::log("guards", name_ + ": " + line);
-  v->program = std::async(std::launch::async, [recorded = std::move(recorded), &settings = settings_]() mutable {
-                 if (settings.async) step_back();
-                 return lower(std::move(recorded), settings);
-               }).share();
+  auto work = [recorded = std::move(recorded), &settings = settings_, unchecked = v->unchecked]() mutable {
+    if (settings.async) step_back();
+    if (const auto replay = std::exchange(recorded.replay, nullptr); replay && replay->verifies()) *unchecked = false;
+    return lower(std::move(recorded), settings);
+  };
+  v->program = std::async(std::launch::async, std::move(work)).share();
   add();
 }
 

@@ -145,6 +145,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
   };
   trace::Options options;
   options.verify = how.verify;
+  options.verify_later = !how.verify;
   options.marks = !how.open.empty();  // sizes are guarded on where they are not open
   options.accept = [&](ir::Graph&, const Signature& s) {
     if (how.fullgraph && !s.conditions.empty())
@@ -156,6 +157,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
   trace::Recording recording = trace::record(call.sources(), fn, options);
   call.complete(recording.signature);
   recorded.random = recording.random;
+  recorded.replay = std::move(recording.replay);
 
   recorded.graph = std::move(recording.graph);
   Signature& s = recorded.signature = std::move(recording.signature);

@@ -9,6 +9,7 @@
 #include "ir/graph.h"
 #include "jit/guards.h"
 #include "precast/detail/core.h"
+#include "trace/replay.h"
 
 namespace precast::jit {
 
@@ -22,15 +23,16 @@ struct Recorded {
     artifact::Result value;  // where it lies among the graph's outputs; kind none: nothing flows
   };
   std::vector<Gradient> gradients;
-  bool random = false;     // draws random numbers
-  double seconds = 0;      // that recording took, with the call itself
+  bool random = false;                               // draws random numbers
+  double seconds = 0;                                // that recording took, with the call itself
+  std::shared_ptr<const trace::LaterReplay> replay;  // where verification was put off, and can be made up for
   bool discarded = false;  // the call must be made again: its results hold sizes that only a recording knows
 
   bool differentiable() const { return !tangents.empty(); }
 };
 
 struct RecordOptions {
-  bool verify = true;      // replay the recorded call and compare
+  bool verify = true;      // replay the recorded call and compare; false: that may be done later
   bool fullgraph = false;  // a tensor's value read as a number is refused
   OpenDims open{};         // recorded for all sizes of these
 };

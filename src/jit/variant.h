@@ -40,8 +40,9 @@ struct Variant {
   std::vector<std::string> conditions;
   std::atomic<int64_t> hits = 0;
   std::atomic<bool> runs_eagerly = false;  // `eager` is set, for good
-  std::atomic<bool> unchecked = false;     // nothing has been compared with eager so far
-  std::mutex checking;                     // held by the call that compares
+  /// Nothing has been compared with eager so far. Shared with the thread that compiles.
+  std::shared_ptr<std::atomic<bool>> unchecked = std::make_shared<std::atomic<bool>>(false);
+  std::mutex checking;  // held by the call that compares
 
   bool holds(const Seen&) const;
   /// "argument 0: expected f32[2,3], found f32[2,4]"; empty where they hold.

@@ -118,18 +118,22 @@ class Call {
     if (dynamic_) dynamic_->generalize(graph, outcome.signature);
     if (options_.accept) options_.accept(graph, outcome.signature);
     if (options_.verify) verify(graph, outcome);
+    std::shared_ptr<const LaterReplay> replay;
+    if (options_.verify_later && !dynamic_ && !recorder_.draws())
+      replay = std::make_shared<const LaterReplay>(graph, inputs_, outcome);
     if (options_.discard && options_.discard())
       undo();
     else
       finish_gradients();
-    return {std::move(graph), std::move(outcome.signature), std::move(results), recorder_.draws()};
+    return {std::move(graph), std::move(outcome.signature), std::move(results), recorder_.draws(), std::move(replay)};
   }
 
   void verify(const ir::Graph& graph, const Outcome& outcome) {
     RandomState* random = recorder_.draws() ? &*random_ : nullptr;
-    if (!dynamic_) return verify_by_replay(graph, inputs_, outcome, random);
+    const Replay replay(inputs_, outcome);
+    if (!dynamic_) return replay.verify(graph, random);
     const auto real = [this](const ir::Symbol& s) { return dynamic_->real(s); };
-    verify_by_replay(ir::substitute(graph, real), inputs_, outcome, random);
+    replay.verify(ir::substitute(graph, real), random);
   }
 
   void finish_gradients() { options_.keep_gradients ? gradients_.restore() : gradients_.commit(); }

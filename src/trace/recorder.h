@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "precast/error.h"
 
 namespace precast::trace {
+
+class LaterReplay;  // replay.h
 
 struct Source {
   at::Tensor tensor;
@@ -37,6 +40,7 @@ struct Leaf {
 
 struct Options {
   bool verify = true;           // replay the graph on the inputs as they were, and compare
+  bool verify_later = false;    // or leave that to the caller, if it may be put off: Recording::replay
   bool seal_inputs = false;     // raw access to inputs inside fn is an error (never with other threads on them)
   bool marks = true;            // marked dims are open; false: marks say nothing
   bool keep_gradients = false;  // the caller's .grad are put back, by identity, when the call is over
@@ -55,6 +59,7 @@ struct Recording {
   artifact::Signature signature;
   std::vector<Leaf> results;  // what fn returned
   bool random = false;        // it drew random numbers
+  std::shared_ptr<const LaterReplay> replay{};
 };
 
 /// Runs fn once, with grad mode on. Where user tensors carry marks (precast/dynamic.h) the graph and the signature have

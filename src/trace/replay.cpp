@@ -5,6 +5,8 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 
+#include <algorithm>
+
 #include "host_torch/graph_executor.h"
 #include "host_torch/tensor_types.h"
 #include "util/checks.h"
@@ -36,18 +38,47 @@ std::string largest_difference(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-void verify_by_replay(const ir::Graph& graph, const Inputs& inputs, const Outcome& outcome, RandomState* random) {
+Replay::Replay(const Inputs& inputs, const Outcome& outcome) : expected_(outcome.expected) {
+  for (const GraphInputs::One& one : outcome.graph_inputs)
+    args_.push_back(inputs.original(inputs.groups()[static_cast<size_t>(one.group)], one.window));
+}
+
+LaterReplay::LaterReplay(ir::Graph graph, const Inputs& inputs, const Outcome& outcome)
+    : graph_(std::move(graph)), replay_(inputs, outcome) {
+  const auto watch = [&](const at::Tensor& t) {
+    if (!t.defined()) return;
+    watched_ = watched_ && !t.is_inference();
+    if (watched_) versions_.emplace_back(t, t.unsafeGetTensorImpl()->version_counter().current_version());
+  };
+  for (const Inputs::Entry& e : inputs.entries()) watch(e.source->tensor);
+  for (const Outcome::Expected& e : replay_.expected_) watch(e.real), watch(e.added_to);
+}
+
+bool LaterReplay::is_untouched() const {
+  return watched_ && std::ranges::all_of(versions_, [](const auto& v) {
+           return v.first.unsafeGetTensorImpl()->version_counter().current_version() == v.second;
+         });
+}
+
+bool LaterReplay::verifies() const {
+  if (!is_untouched()) return false;
+  try {
+    replay_.verify(graph_, nullptr);
+  } catch (const PrecompileError&) {
+    return false;
+  }
+  return is_untouched();
+}
+
+void Replay::verify(const ir::Graph& graph, RandomState* random) const {
   at::NoGradGuard no_grad;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
-  std::vector<at::Tensor> args;
-  for (const GraphInputs::One& one : outcome.graph_inputs)
-    args.push_back(inputs.original(inputs.groups()[static_cast<size_t>(one.group)], one.window));
   const at::Tensor end = random ? random->state() : at::Tensor();
   if (random) random->set_state(random->start());
   std::vector<at::Tensor> outputs;
   std::string failure;
   try {
-    outputs = host_torch::GraphExecutor(graph).run(args);
+    outputs = host_torch::GraphExecutor(graph).run(args_);
   } catch (const std::exception& e) {
     failure = e.what();
   }
@@ -64,7 +95,7 @@ void verify_by_replay(const ir::Graph& graph, const Inputs& inputs, const Outcom
     refuse(Check::verify_random,
            "verification: the recorded graph does not draw the random numbers that the call drew" + advice);
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const Outcome::Expected& e = outcome.expected[i];
+    const Outcome::Expected& e = expected_[i];
     if (!e.real.defined()) continue;
     const at::Tensor again = e.added_to.defined() ? e.added_to + outputs[i] : outputs[i], real = e.real.detach();
     if (same_bits(again, real)) continue;

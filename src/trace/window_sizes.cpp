@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <string_view>
+#include <utility>
 
 namespace precast::trace {
 
@@ -180,7 +180,7 @@ std::optional<Geometry> im2col(const Arguments& a) {
 }
 
 using Rule = std::optional<Geometry> (*)(const Arguments&);
-const std::map<std::string_view, Rule> kRules = {
+constexpr std::pair<std::string_view, Rule> kRules[] = {
     {"aten::convolution", convolution},
     {"aten::max_pool2d_with_indices", pool<2, true>},
     {"aten::max_pool3d_with_indices", pool<3, true>},
@@ -197,8 +197,9 @@ const std::map<std::string_view, Rule> kRules = {
 }  // namespace
 
 std::optional<Geometry> window_geometry(const LogEntry& e) {
-  const auto rule = kRules.find(e.info->name);
-  return rule == kRules.end() ? std::nullopt : rule->second(Arguments(e));
+  for (const auto& [op, rule] : kRules)
+    if (op == e.info->name) return rule(Arguments(e));
+  return {};
 }
 
 }  // namespace precast::trace

@@ -396,9 +396,8 @@ TEST_CASE("compile: async calls never wait") {
   f(x);
   contains(f.explain(), "0 variants, 0 recompiles, 1 eager call");  // a kind that never comes back is not recorded
   CHECK(call_until(f, x, expected, "kernel"));
-  CHECK(close(f(x), expected()));  // compared with eager, which counts
   const int so_far = runs;
-  CHECK(close(f(x), expected()));
+  CHECK(close(f(x), expected()));  // the thread that compiled has also replayed the recorded call
   CHECK(runs == so_far);
   // With gradients a recording is replayed at once.
   const at::Tensor w = torch::randn({6}, torch::requires_grad());
@@ -408,10 +407,14 @@ TEST_CASE("compile: async calls never wait") {
   CHECK(close(w.grad(), 2 * w));
 }
 
-TEST_CASE("compile: the first compiled call of an async function is compared with eager") {
+// A replay says nothing where what the call saw may have been written meanwhile.
+TEST_CASE("compile: the first compiled call of an async function that was not replayed is compared with eager") {
   static double hidden = 1;
   const auto f = compile([](at::Tensor x) { return x * hidden; }, {.async = true});
-  const at::Tensor x = torch::randn({6});
+  const at::Tensor x = [] {
+    const c10::InferenceMode nobody_counts_writes;
+    return torch::randn({6});
+  }();
   f(x), f(x);
   hidden = 2;
   Warnings warnings;
@@ -439,7 +442,7 @@ TEST_CASE("compile: async, where a compiled call cannot be taken back, is record
     return y;
   };
   const auto until = [&](const std::string& text) {
-    for (int i = 0; i < 5000 && f.explain().find(text) == std::string::npos; ++i) {
+    for (int i = 0; i < 12000 && f.explain().find(text) == std::string::npos; ++i) {
       CHECK(close(call(x), x * 2));
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
