@@ -1,5 +1,6 @@
 #include "trace/op_call.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/TypeProperties.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -31,6 +32,12 @@ void OpCall::run() {
 
 void OpCall::run_unrecorded() {
   c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  // Ops on a tensor of zeros without memory ask the meta device for shapes: such a tensor gets memory here.
+  if (info_.special == OpInfo::Special::zero_tensor) {
+    static const auto zeros = c10::Dispatcher::singleton().findSchemaOrThrow("aten::zeros", "");
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return zeros.callBoxed(stack_);
+  }
   op_.redispatchBoxed(below_, stack_);
 }
 

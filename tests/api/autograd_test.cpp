@@ -344,6 +344,15 @@ TEST_CASE("gradients there before the call") {
   }
 }
 
+// The gradient of sgn is zeros without memory, and what is added to them asks the meta device for a shape.
+TEST_CASE("gradients that are zeros without memory") {
+  agree(net("sgn", [](NetImpl& m, const Tensors& x) {
+    const Tensor w = m.b->weight;
+    ((w.sgn() + w).sum() + w.round().square().sum() + loss_of(m, x)).backward();
+    return Tensors{w.sgn()};
+  }));
+}
+
 TEST_CASE("optimizers inside fn") {
   const auto with_optimizer = [](auto make) {
     return [make](NetImpl& m, const Tensors& x) {
