@@ -58,8 +58,8 @@ class Kernels {
           const std::string& flags = "-O3") {
     scratch_.write("kernels.cpp", in_section(section, body));
     const std::string at = scratch_.path.string() + "/";
-    const std::string command = compiler + " " + flags + " -Wall -Wextra -shared -fPIC " + at +
-                                "kernels.cpp -o " + at + "kernels.so 2> " + at + "log";
+    const std::string command = compiler + " " + flags + " -Wall -Wextra -shared -fPIC " + at + "kernels.cpp -o " + at +
+                                "kernels.so 2> " + at + "log";
     const bool failed = std::system(command.c_str()) != 0;
     log = scratch_.read("log");
     if (failed) throw std::runtime_error(command + "\n" + log.substr(0, 4000));
