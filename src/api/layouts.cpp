@@ -20,6 +20,10 @@ bool asks_for_layout(const ir::Node& n) {
   return value && *value != static_cast<int64_t>(at::MemoryFormat::Preserve);
 }
 
+bool writes(const ir::Node& n, const ir::Slot& slot) {
+  return std::any_of(n.writes.begin(), n.writes.end(), [&](const auto& w) { return w.slot == slot; });
+}
+
 }  // namespace
 
 std::vector<int> fixed_layouts(const ir::Graph& g, const Signature& s) {
@@ -45,8 +49,7 @@ std::vector<int> fixed_layouts(const ir::Graph& g, const Signature& s) {
     matters = matters || (leaves && asks_for_layout(*n));
     for (const ir::Shared& shared : n->shared) settle(shared.base);
     ir::for_each_operand(*n, [&](ir::Slot slot, ir::ValueId id) {
-      if (matters || std::any_of(n->writes.begin(), n->writes.end(), [&](auto& w) { return w.slot == slot; }))
-        settle(id);
+      if (matters || writes(*n, slot)) settle(id);
     });
   }
   std::vector<int> fixed;
@@ -67,8 +70,7 @@ void loosen_layouts(ir::Graph& g, const Signature& s) {
   for (const ir::Node& n : g.nodes) {
     for (const ir::Shared& shared : n.shared) fix(shared.base);
     ir::for_each_operand(n, [&](ir::Slot slot, ir::ValueId id) {
-      const bool written = std::any_of(n.writes.begin(), n.writes.end(), [&](auto& w) { return w.slot == slot; });
-      if (id != ir::kNoValue && (written || n.op.starts_with("prim::"))) fix(id);
+      if (id != ir::kNoValue && (writes(n, slot) || n.op.starts_with("prim::"))) fix(id);
     });
   }
   for (size_t i = 0; i < g.inputs.size(); ++i) {

@@ -195,7 +195,6 @@ class LoadedRunnable final : public Runnable {
  private:
   using Tensors = c10::SmallVector<const at::Tensor*, 128>;
   using Pointers = std::span<const at::Tensor* const>;
-  /// A model whose structure was found right.
   /// "([tensor, tensor], int)"
   static std::string in_words(const artifact::Tree& tree, const std::vector<Kind>& kinds) {
     static const char* const names[] = {"none", "bool", "int", "float", "str", "tensor"};

@@ -49,8 +49,9 @@ class Fields {
     if (!json_.is_object() || json_.value("FORMAT", Json()) != kFormat)
       throw PrecompileError(std::string("the artifact's metadata does not name its format, \"FORMAT\": \"") + kFormat +
                             "\": this is no artifact of precast");
-    if (const Json& version = at("VERSION"); !version.is_number_integer() || version > kFormatVersion)
-      throw PrecompileError("the artifact has format version " + version.dump() + ", this precast reads up to " +
+    const auto version = json_.find("VERSION");
+    if (version != json_.end() && (!version->is_number_integer() || *version > kFormatVersion))
+      throw PrecompileError("the artifact has format version " + version->dump() + ", this precast reads up to " +
                             std::to_string(kFormatVersion) + ". Capture again, or use a newer precast.");
     static const auto& all = *new Json(Json::parse(to_json(Metadata())));  // a thread may load while the process ends
     std::string missing;
@@ -60,9 +61,7 @@ class Fields {
   }
   const Json& at(const std::string& key) const {
     current_ = key;
-    const auto field = json_.find(key);
-    if (field == json_.end()) throw PrecompileError("the artifact's metadata lacks " + key + ". Capture again.");
-    return *field;
+    return json_.at(key);
   }
   const std::string& current() const { return current_; }
 

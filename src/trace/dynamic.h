@@ -73,6 +73,8 @@ class Dynamic {
   Leaving leaving(const at::Tensor&, const std::string& what);
 
   bool take_arguments(LogEntry&, torch::jit::Stack*, Swapped&);
+  std::vector<Point> spread() const;
+  void fit_at(std::vector<Point>);
   void restart(int64_t least);
   using Results = std::vector<std::vector<at::Tensor>>;  // of one entry, at each point
   void run_all(Results&);

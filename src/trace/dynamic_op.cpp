@@ -104,7 +104,7 @@ void Dynamic::run(const c10::OperatorHandle& op, const OpInfo& info, torch::jit:
     for (const at::Tensor& t : tensors_in((*stack)[r]))
       taken.results.push_back(t.defined() && t.has_storage() ? storage_id(t) : -1);
   log_.push_back(std::move(taken));
-  std::vector<std::vector<at::Tensor>> seen;
+  Results seen;
   step_all(log_.back(), seen);
   settle(seen);
   std::vector<Place>& places = places_.emplace_back();
@@ -295,11 +295,7 @@ Size Dynamic::fitted(const Result& result, const std::function<int64_t(const at:
   }
   std::string numbers;
   for (size_t p = 0; p < seen.size(); ++p) {
-    numbers += (p ? ", " : "") + std::to_string(seen[p]) + " at ";
-    for (size_t i = 0; i < fit_->points()[p].size(); ++i)
-      if (symbols_->root(static_cast<int>(i)) == static_cast<int>(i))
-        numbers += "u" + std::to_string(i) + "=" + std::to_string(fit_->points()[p][i]) + " ";
-    numbers.pop_back();
+    numbers += (p ? ", " : "") + std::to_string(seen[p]) + " at " + symbols_->in_words(fit_->points()[p], " ");
   }
   symbols_->refuse(Check::dynamic_op, e.info->name + " makes a tensor whose " + what +
                                           " is no simple expression of the marked sizes (" + numbers + ")" +

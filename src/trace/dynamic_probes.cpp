@@ -64,13 +64,23 @@ void Dynamic::start(LogRun& run, bool harmless) const {
   }
 }
 
+/// General points, above what windows ask for.
+std::vector<Point> Dynamic::spread() const {
+  std::vector<int64_t> from;
+  for (const int64_t floor : floors_) from.push_back(std::max(least_, floor));
+  return general_points(*symbols_, from);
+}
+
+void Dynamic::fit_at(std::vector<Point> points) {
+  fit_ = std::make_unique<Fit>(symbols_, std::move(points));
+  for (const Size& s : expressions_) fit_->know(s);
+}
+
 void Dynamic::restart(int64_t least) {
   c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
   least_ = least;
   floors_.resize(symbols_->all.size());
-  std::vector<int64_t> from;
-  for (const int64_t floor : floors_) from.push_back(std::max(least, floor));
-  std::vector<Point> points = general_points(*symbols_, from);
+  std::vector<Point> points = spread();
   for (const Point& p : more_points_) {
     bool within = true;
     for (size_t i = 0; i < p.size(); ++i)
@@ -81,8 +91,7 @@ void Dynamic::restart(int64_t least) {
     refuse(Check::dynamic_bounds,
            "the bounds of a marked dim leave fewer than three sizes; do not mark it, or capture "
            "once for each size");
-  fit_ = std::make_unique<Fit>(symbols_, points);
-  for (const Size& s : expressions_) fit_->know(s);
+  fit_at(points);
   tensors_->general = points[0];
   shadows_.clear();
   for (Point& p : points) {
@@ -124,9 +133,7 @@ void Dynamic::enlarge(const Size& s, Results& results) {
   if (symbols_->real(s) < 2) return;
   const std::vector<int64_t> before = floors_;
   const auto is_small = [&] {
-    std::vector<int64_t> from;
-    for (const int64_t floor : floors_) from.push_back(std::max(least_, floor));
-    const std::vector<Point> points = general_points(*symbols_, from);
+    const std::vector<Point> points = spread();
     return std::any_of(points.begin(), points.end(),
                        [&](const Point& p) { return symbols_->at(s, p).value_or(2) < 2; });
   };
@@ -166,8 +173,7 @@ void Dynamic::settle(Results& results) {
     std::string failure = more_points_.size() < kMost ? "" : "too many sizes had to be tried";
     std::vector<Point> points = fit_->points();
     points.push_back(p), more_points_.push_back(p);
-    fit_ = std::make_unique<Fit>(symbols_, std::move(points));
-    for (const Size& s : expressions_) fit_->know(s);
+    fit_at(std::move(points));
     LogRun& run = shadows_.emplace_back(*symbols_, p);
     try {
       if (failure.empty()) start(run);
@@ -180,12 +186,8 @@ void Dynamic::settle(Results& results) {
       failure = first_line(x.what());
     }
     if (failure.empty()) continue;
-    std::string sizes;
-    for (size_t i = 0; i < p.size(); ++i)
-      if (symbols_->root(static_cast<int>(i)) == static_cast<int>(i))
-        sizes += (sizes.empty() ? "u" : ", u") + std::to_string(i) + "=" + std::to_string(p[i]);
-    symbols_->refuse(Check::dynamic_op, "the function cannot be followed at other sizes of the marked dims (" + sizes +
-                                            ")" + calling_place() + ": " + failure +
+    symbols_->refuse(Check::dynamic_op, "the function cannot be followed at other sizes of the marked dims (" +
+                                            symbols_->in_words(p, ", ") + ")" + calling_place() + ": " + failure +
                                             ". Do not mark that dim, or give it bounds");
     throw RunFailure("the recording cannot go on");
   }

@@ -70,7 +70,7 @@ void OpCall::run_geometry() {
   collect_known();
   bool from_strange = false;
   for (const Operand& o : operands_)
-    from_strange = from_strange || (o.tensor.defined() && r_.is_strange_view(o.tensor));
+    from_strange = from_strange || (o.tensor.defined() && o.state->is_strange(o.tensor));
   call_kernel();
   if (info_.compares_memory && operands_.size() == 2)
     r_.inputs_->note_compared(*operands_[0].state, *operands_[1].state);

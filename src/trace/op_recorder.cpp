@@ -57,7 +57,7 @@ void OpRecorder::refuse(Check check, const std::string& message) {
 
 bool OpRecorder::is_strange_view(const at::Tensor& t) {
   const StorageState* s = t.defined() && t.has_storage() ? storages.find(t) : nullptr;
-  return s && s->input_group >= 0 && t.numel() != 0 && !s->given.contains(hash_of_window(t));
+  return s && s->is_strange(t);
 }
 
 void OpRecorder::accept_view(const at::Tensor& t) {
@@ -66,7 +66,7 @@ void OpRecorder::accept_view(const at::Tensor& t) {
 }
 
 void OpRecorder::check_view(const StorageState& s, const at::Tensor& t, const std::string& reader) {
-  if (s.input_group < 0 || !is_strange_view(t)) return;
+  if (!s.is_strange(t)) return;
   refuse(Check::read_closed_over_view,
          reader + " uses " + ir::to_string(host_torch::type_of(t)) + ", a view of the memory of " + origin(s) +
              " that was made before the call and is closed over (a captured local, a plain attribute of a module). A "

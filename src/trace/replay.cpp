@@ -48,16 +48,14 @@ LaterReplay::LaterReplay(ir::Graph graph, const Inputs& inputs, const Outcome& o
   const auto watch = [&](const at::Tensor& t) {
     if (!t.defined()) return;
     watched_ = watched_ && !t.is_inference();
-    if (watched_) versions_.emplace_back(t, t.unsafeGetTensorImpl()->version_counter().current_version());
+    if (watched_) versions_.emplace_back(t, t._version());
   };
   for (const Inputs::Entry& e : inputs.entries()) watch(e.source->tensor);
-  for (const Outcome::Expected& e : replay_.expected_) watch(e.real), watch(e.added_to);
+  for (const Outcome::Expected& e : outcome.expected) watch(e.real), watch(e.added_to);
 }
 
 bool LaterReplay::is_untouched() const {
-  return watched_ && std::ranges::all_of(versions_, [](const auto& v) {
-           return v.first.unsafeGetTensorImpl()->version_counter().current_version() == v.second;
-         });
+  return watched_ && std::ranges::all_of(versions_, [](const auto& v) { return v.first._version() == v.second; });
 }
 
 bool LaterReplay::verifies() const {

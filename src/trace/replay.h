@@ -18,7 +18,6 @@ class Replay {
   void verify(const ir::Graph&, RandomState* random) const;
 
  private:
-  friend class LaterReplay;
   std::vector<at::Tensor> args_;
   std::vector<Outcome::Expected> expected_;
 };
@@ -35,8 +34,8 @@ class LaterReplay {
 
   ir::Graph graph_;
   Replay replay_;
-  bool watched_ = true;                                    // all tensors count their writes
-  std::vector<std::pair<at::Tensor, uint32_t>> versions_;  // of what went in and came out
+  bool watched_ = true;                                   // all tensors count their writes
+  std::vector<std::pair<at::Tensor, int64_t>> versions_;  // of what went in and came out
 };
 
 }  // namespace precast::trace

@@ -53,6 +53,9 @@ struct StorageState {
   int held_open = 0;  // a composite kernel reads its values
 
   bool alive() const { return !weak.expired(); }
+  bool is_strange(const at::Tensor& t) const {  // t lies here
+    return input_group >= 0 && t.numel() != 0 && !given.contains(hash_of_window(t));
+  }
   uint64_t hash_now() const;  // of the watched bytes
 };
 

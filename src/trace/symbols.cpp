@@ -88,6 +88,14 @@ std::optional<int64_t> Symbols::at(const Size& s, const Point& p) const {
   return s.value([&](const ir::Symbol& u) { return p.at(static_cast<size_t>(root(u.id))); });
 }
 
+std::string Symbols::in_words(const Point& p, const char* between) const {
+  std::string text;
+  for (size_t i = 0; i < p.size(); ++i)
+    if (root(static_cast<int>(i)) == static_cast<int>(i))
+      text += (text.empty() ? "u" : std::string(between) + "u") + std::to_string(i) + "=" + std::to_string(p[i]);
+  return text;
+}
+
 std::optional<bool> Symbols::decide(const Truth& t) const {
   const auto less = [](const Size& a, const Size& b) -> std::optional<bool> {
     try {

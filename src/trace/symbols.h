@@ -60,6 +60,8 @@ class Symbols : public std::enable_shared_from_this<Symbols> {
   ir::Size canonical(const ir::Size&) const;
   int64_t real(const ir::Size&) const;
   std::optional<int64_t> at(const ir::Size&, const Point&) const;
+  /// "u0=5 u1=13", without symbols that are joined to others.
+  std::string in_words(const Point&, const char* between) const;
   /// What the bounds tell of it.
   std::optional<bool> decide(const Truth&) const;
 

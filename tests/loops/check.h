@@ -24,6 +24,24 @@ inline std::vector<reference::Tensor> random_inputs(const precast::ir::Graph& g,
   return inputs;
 }
 
+/// Runs a program cut into so many pieces (run(pieces); below 0: by threads): each time it gives what is expected, and
+/// the same bytes, whoever computed what.
+template <class Run>
+void check_cuts(const Run& run, const std::vector<int>& cuts, const std::vector<reference::Tensor>& expected,
+                double relative, double absolute) {
+  std::vector<reference::Tensor> first;
+  for (const int pieces : cuts) {
+    const auto r = run(pieces);
+    REQUIRE_MESSAGE(r.code == 0, r.message);
+    for (size_t k = 0; k < expected.size(); ++k) {
+      CAPTURE(k);
+      CHECK(disagreement(r.outputs[k], expected[k], relative, absolute) <= 1);
+      if (pieces != 1) CHECK(r.outputs[k].bytes == first[k].bytes);
+    }
+    first = r.outputs;
+  }
+}
+
 inline void check(const std::vector<Program>& programs, const Options& options = {}) {
   Batch batch(options);
   for (const Program& p : programs) {
@@ -37,18 +55,8 @@ inline void check(const std::vector<Program>& programs, const Options& options =
     const auto inputs = random_inputs(batch.graph(i), p, static_cast<uint32_t>(100 * i));
     CHECK(static_cast<int>(batch.emitted(i).host_ops.size()) == p.host_ops);
     const auto expected = reference::Interpreter(batch.graph(i), inputs).outputs();
-    std::vector<reference::Tensor> first;
-    for (const int pieces : {1, 3, -3}) {
-      if (pieces < 0 && !p.threads) continue;
-      const auto r = batch.run(i, inputs, pieces);
-      REQUIRE_MESSAGE(r.code == 0, r.message);
-      for (size_t k = 0; k < expected.size(); ++k) {
-        CAPTURE(k);
-        CHECK(disagreement(r.outputs[k], expected[k], p.relative, p.absolute) <= 1);
-        if (pieces != 1) CHECK(r.outputs[k].bytes == first[k].bytes);  // whoever computed what
-      }
-      first = r.outputs;
-    }
+    const auto run = [&](int pieces) { return batch.run(i, inputs, pieces); };
+    check_cuts(run, p.threads ? std::vector{1, 3, -3} : std::vector{1, 3}, expected, p.relative, p.absolute);
   }
 }
 
