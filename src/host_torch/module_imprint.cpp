@@ -23,7 +23,8 @@ bool walk_module(const torch::nn::Module& m, F& mark) {
   for (const auto& b : own_buffers(m))
     if (!mark(b.key(), b.value().unsafeGetTensorImpl(), &b.value())) return false;
   for (const auto& child : own_children(m))
-    if (!mark(child.key(), nullptr, nullptr) || (child.value() && !walk_module(*child.value(), mark))) return false;
+    if (!mark(child.key(), child.value().get(), nullptr) || (child.value() && !walk_module(*child.value(), mark)))
+      return false;
   return mark(kEnd, m.is_training() ? &m : nullptr, nullptr);
 }
 
@@ -74,7 +75,8 @@ template <class F>
 void walk(std::span<const detail::ModuleRef> modules, F&& mark) {
   for (size_t i = 0; i < modules.size(); ++i) {
     require_module(modules[i], i);
-    if (modules[i].module ? !walk_module(*modules[i].module, mark) : !walk_script(*modules[i].script->_ivalue(), mark))
+    const auto [module, script, object, bytes] = modules[i];
+    if (module ? !mark(kEnd, module, nullptr) || !walk_module(*module, mark) : !walk_script(*script->_ivalue(), mark))
       return;
   }
 }

@@ -37,6 +37,7 @@ template struct Expose<Training, &torch::nn::Module::is_training_>;
 inline const members::Tensors& own_parameters(const torch::nn::Module& m) { return m.*member(members::Parameters{}); }
 inline const members::Tensors& own_buffers(const torch::nn::Module& m) { return m.*member(members::Buffers{}); }
 inline const members::Children& own_children(const torch::nn::Module& m) { return m.*member(members::Submodules{}); }
+inline const bool& training_flag(const torch::nn::Module& m) { return m.*member(members::Training{}); }
 
 /// Calls f(key, tensor) for the tensors of a value: itself, or the entries of a container.
 template <class F>

@@ -279,6 +279,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   }
   recorded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (recorded.discarded) eager.run(eager.self, nullptr);
+  v->forgive_own_changes();
   if (later && !jit::can_be_compared(recorded.signature)) {  // so the next one is recorded and replayed
     checks_later_ = false;
     return;

@@ -21,10 +21,10 @@ std::vector<at::Tensor> tensors_of(const detail::Arguments& a) {
 }  // namespace
 
 Model::Model(const detail::Arguments& a)
-    : imprint_(refs(a), tensors_of(a)), modes_(host_torch::module_modes(refs(a))) {}
+    : imprint_(refs(a), tensors_of(a)), objects_(refs(a)), modes_(host_torch::module_modes(refs(a))) {}
 
 bool Model::is(std::span<const detail::ModuleRef> modules, Tensors& tensors) const {
-  return imprint_.matches(modules, tensors);
+  return objects_.live() && imprint_.matches(modules, tensors);
 }
 
 ModelPtr Models::find(const detail::Arguments& a, Tensors& tensors) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host_torch/module_imprint.h"
+#include "jit/module_objects.h"
 #include "precast/detail/core.h"
 
 namespace precast::jit {
@@ -21,9 +22,11 @@ class Model {
   /// Whether these are they; then appends their interned tensors, parameters before buffers.
   bool is(std::span<const detail::ModuleRef>, Tensors& tensors) const;
   const std::vector<std::string>& modes() const { return modes_; }
+  const ModuleObjects& objects() const { return objects_; }
 
  private:
   host_torch::ModuleImprint imprint_;
+  ModuleObjects objects_;
   std::vector<std::string> modes_;
 };
 using ModelPtr = std::shared_ptr<const Model>;

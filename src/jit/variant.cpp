@@ -23,9 +23,17 @@ void check_layouts(const artifact::Signature& signature, const Seen& s) {
     }
 }
 
-/// requires_grad() without a call. Only LibTorch's autograd makes this data.
+template <auto member>
+struct Opened {
+  friend auto meta_member() { return member; }
+};
+template struct Opened<&at::TensorImpl::autograd_meta_>;
+auto meta_member();
+
+/// requires_grad() without a call, so that the loads of many parameters overlap. Only LibTorch's autograd makes this
+/// data.
 bool wants_gradient(const at::Tensor& t) {
-  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(t.unsafeGetTensorImpl()->autograd_meta());
+  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>((t.unsafeGetTensorImpl()->*meta_member()).get());
   return meta && (meta->requires_grad_ || meta->grad_fn_);
 }
 
@@ -61,14 +69,22 @@ std::string in_words(const Program& p) {
 
 Variant::Variant(const Seen& s, const OpenDims& dims) : guards(s.arguments, s.closure, s.ambient, dims), open(dims) {
   for (size_t i = 0; i < s.bound; ++i) requires_grad.push_back(s.tensors[i]->requires_grad());
-  if (s.model) modes = s.model->modes();
+  if (!s.model) return;
+  model = s.model;
+  members.emplace(std::span(s.arguments.modules.data(), s.arguments.modules.size()), model->objects());
+}
+
+void Variant::forgive_own_changes() {
+  if (members) members->forgive_changes();
 }
 
 bool Variant::holds(const Seen& s) const {
   if (!guards.hold(s.arguments, s.closure, s.ambient) || requires_grad.size() != s.bound) return false;
   bool same = true;
   for (size_t i = 0; i < s.bound; ++i) same &= wants_gradient(*s.tensors[i]) == static_cast<bool>(requires_grad[i]);
-  return same && (!s.model || s.model->modes() == modes);
+  if (!same || !model || !s.model) return same && model == s.model;
+  if (s.model != model && (s.model->modes() != model->modes() || s.model->objects() != model->objects())) return false;
+  return members->hold();
 }
 
 std::string Variant::first_failure(const Seen& s) const {
@@ -80,8 +96,10 @@ std::string Variant::first_failure(const Seen& s) const {
     if (s.tensors[i]->requires_grad() != static_cast<bool>(requires_grad[i]))
       return "module tensor " + std::to_string(i) + ": requires_grad: expected " +
              (requires_grad[i] ? "true, found false" : "false, found true");
-  if (s.model && s.model->modes() != modes) return "the modules are in another mode (train, eval)";
-  return {};
+  if (!s.model || !model) return {};
+  if (s.model->objects() != model->objects()) return "the modules: these are others";
+  if (s.model->modes() != model->modes()) return "the modules are in another mode (train, eval)";
+  return members->first_change();
 }
 
 void Variant::give_up(std::string why) {

@@ -32,7 +32,8 @@ struct Variant {
 
   Guards guards;
   std::vector<char> requires_grad;  // of parameters and buffers
-  std::vector<std::string> modes;
+  ModelPtr model;  // as it was
+  std::optional<MemberBytes> members;
   OpenDims open;
   std::string made_because;                // of what guard
   std::string eager;                       // why calls with these guards run eagerly; empty: they are compiled
@@ -45,6 +46,8 @@ struct Variant {
   std::mutex checking;  // held by the call that compares
 
   bool holds(const Seen&) const;
+  /// Called when the call has been recorded: what it wrote to members of modules itself is no guard.
+  void forgive_own_changes();
   /// "argument 0: expected f32[2,3], found f32[2,4]"; empty where they hold.
   std::string first_failure(const Seen&) const;
   void give_up(std::string why);

@@ -45,6 +45,8 @@ struct ResultLeaf {
 struct ModuleRef {
   const torch::nn::Module* module = nullptr;
   const torch::jit::Module* script = nullptr;
+  const void* object = nullptr;  // `module` as the type that the caller knows it by,
+  size_t bytes = 0;              // and the size of that
 };
 
 struct Arguments {

@@ -48,9 +48,9 @@ ModuleRef module_ref(const T& handle) {
   if constexpr (std::is_same_v<T, torch::jit::Module>)
     ref.script = &handle;
   else if constexpr (PlainModule<T>)
-    ref.module = &handle;
+    ref.module = &handle, ref.object = &handle, ref.bytes = sizeof(T);
   else if constexpr (HolderModule<T>)
-    ref.module = handle ? handle.ptr().get() : nullptr;
+    return handle ? module_ref(*handle.ptr()) : ref;
   else if (handle != nullptr)
     return module_ref(*handle);
   return ref;  // neither is set: an empty handle

@@ -1,0 +1,57 @@
+// Which modules a call has, and what their plain members hold: a variant serves these only. A recorded call may have
+// read any member, and C++ cannot tell which.
+#pragma once
+#include <torch/nn/module.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "precast/detail/leaf.h"
+
+namespace precast::jit {
+
+/// A module and all in it, parents first, as objects: another one at the same address is another one.
+class ModuleObjects {
+ public:
+  explicit ModuleObjects(std::span<const detail::ModuleRef>);
+  bool operator==(const ModuleObjects&) const;
+  /// Those that shared pointers own are still there.
+  bool live() const;
+  const std::vector<const torch::nn::Module*>& all() const { return all_; }
+
+ private:
+  void add(const torch::nn::Module&);
+  std::vector<const torch::nn::Module*> all_;
+  std::vector<std::weak_ptr<const torch::nn::Module>> owners_;  // empty ones of modules that nobody owns
+  std::vector<char> owned_;
+};
+
+/// What lies in modules besides their tensors, children and training flags, by bytes: of those passed, as far as their
+/// static type tells; of classes of torch::nn, all. To be asked only while the modules live.
+class MemberBytes {
+ public:
+  MemberBytes(std::span<const detail::ModuleRef>, const ModuleObjects&);
+  /// What has changed since is written by the call itself (a counter): it is compared no more.
+  void forgive_changes();
+  bool hold() const;
+  /// "the members of module 'Net' have changed (8 bytes at offset 312)"; empty where they hold.
+  std::string first_change() const;
+
+ private:
+  struct Range {
+    const std::byte* where;
+    size_t size, copy;  // where in copy_
+    const torch::nn::Module* module;
+    const std::byte* object;
+  };
+  void add(const torch::nn::Module&, const void* object, size_t bytes);
+  bool holds(const Range&) const;
+
+  std::vector<Range> ranges_;
+  std::vector<std::byte> copy_;
+};
+
+}  // namespace precast::jit
