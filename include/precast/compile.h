@@ -10,6 +10,10 @@
  * lowering follows in the background, and the next call finds compiled code. Results, in-place writes, gradients and
  * random numbers are eager's. Effects on the host (printing, counters) happen in calls that run eagerly only.
  *
+ * A variant serves the very modules it was recorded with, as long as their plain members hold what they held: of those
+ * passed to compile() or as arguments as far as their type is known there, and of all classes of torch::nn. Members of
+ * nested modules of your own classes cannot be seen (`verify_every` finds out).
+ *
  * Tensors come from the arguments, or from modules named to compile() or passed. A call that reads another one, or
  * does what cannot be recorded, runs eagerly, with one warning; under `fullgraph` it is an error (CompileError). What a
  * callable captures is compared by its bytes where it is trivially copyable; captured references and other objects
@@ -226,9 +230,15 @@ class Compiled {
         &keep<State, R, A...>};
     return std::apply(
         [&](const auto&... m) -> R {
-          const detail::Flattened flat(m.argument()..., a...);
+          std::optional<detail::Flattened> flat;
+          try {
+            flat.emplace(m.argument()..., a...);
+          } catch (const PrecompileError& e) {  // an argument has no form
+            detail::call_unseen(*core_, eager, e.what());
+            return result.take();
+          }
           detail::CompiledResult out;
-          if (!detail::call(*core_, flat.arguments(), bytes(), eager, out)) return result.take();
+          if (!detail::call(*core_, flat->arguments(), bytes(), eager, out)) return result.take();
           return detail::rebuild_result<R>(out.structure, out.leaves.data());
         },
         modules_);
@@ -272,6 +282,7 @@ class Compiled {
     using Value = std::remove_reference_t<A>;
     static constexpr bool by_address = detail::PlainModule<std::remove_cv_t<Value>>;
     std::conditional_t<by_address, Value*, std::remove_cv_t<Value>> value_;
+    std::shared_ptr<const void> owner_;  // of a module, where it has one
 
    public:
     explicit Kept(Value& v)
@@ -280,7 +291,9 @@ class Compiled {
               return &v;
             else
               return v;
-          }()) {}
+          }()) {
+      if constexpr (by_address && std::is_base_of_v<torch::nn::Module, Value>) owner_ = v.weak_from_this().lock();
+    }
     template <class As>
     decltype(auto) as() {
       if constexpr (by_address)
@@ -301,7 +314,9 @@ class Compiled {
 template <class F>
 auto compile(F&& fn, CompileOptions options = {}) {
   using Fn = std::decay_t<F>;
-  if constexpr (detail::is_module<Fn>) {
+  if constexpr (detail::PlainModule<Fn> && !std::is_same_v<Fn, torch::jit::Module> && !std::is_lvalue_reference_v<F>) {
+    return compile(std::make_shared<Fn>(std::forward<F>(fn)), std::move(options));  // a temporary is moved in
+  } else if constexpr (detail::is_module<Fn>) {
     using M = std::conditional_t<detail::PlainModule<Fn> && !std::is_same_v<Fn, torch::jit::Module>,
                                  std::remove_reference_t<F>, Fn>;
     detail::KeptModule<M> kept(fn);

@@ -6,6 +6,7 @@
 
 #include "host_torch/attributes.h"
 #include "host_torch/empty_ops.h"
+#include "host_torch/random_ops.h"
 #include "host_torch/tensor_types.h"
 #include "ir/print.h"
 #include "precast/error.h"
@@ -299,9 +300,13 @@ class Run {
 struct GraphExecutor::Program {
   ir::Graph graph;
   std::vector<Step> steps;
+  bool draws = false;
 
   explicit Program(ir::Graph g) : graph(std::move(g)) {
-    for (const ir::Node& n : graph.nodes) steps.push_back(n.op.starts_with("prim::") ? prim_step(n) : op_step(n));
+    for (const ir::Node& n : graph.nodes) {
+      steps.push_back(n.op.starts_with("prim::") ? prim_step(n) : op_step(n));
+      draws = draws || (steps.back().op && is_random(*steps.back().op));
+    }
     plan_lifetimes(graph, steps);
   }
 };
@@ -311,6 +316,7 @@ GraphExecutor::~GraphExecutor() = default;
 GraphExecutor::GraphExecutor(GraphExecutor&&) noexcept = default;
 
 const ir::Graph& GraphExecutor::graph() const { return program_->graph; }
+bool GraphExecutor::draws() const { return program_->draws; }
 
 std::vector<at::Tensor> GraphExecutor::run(const std::vector<at::Tensor>& inputs) const {
   const ir::Graph& g = program_->graph;

@@ -23,6 +23,8 @@ class GraphExecutor {
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
 
   const ir::Graph& graph() const;
+  /// Some op draws random numbers.
+  bool draws() const;
 
  private:
   struct Program;

@@ -1,5 +1,6 @@
 #include "host_torch/host.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
 
 #include "host_torch/host_op.h"
@@ -62,8 +63,27 @@ int CallHost::guarded(F&& f) {
   }
 }
 
+/// Only a condition refuses a call that has begun.
+void CallHost::note_generator(const GraphExecutor& executor) {
+  if (!executor.draws() || generator_before_.defined() || torch_.artifact().signature().conditions.empty()) return;
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  generator_before_ = generator.get_state();
+}
+
 void CallHost::raise(int code) {
-  if (failure_) std::rethrow_exception(failure_);
+  if (failure_) {
+    try {
+      std::rethrow_exception(failure_);
+    } catch (const PrecompileError&) {
+      if (generator_before_.defined()) {
+        at::Generator generator = at::detail::getDefaultCPUGenerator();
+        const std::lock_guard lock(generator.mutex());
+        generator.set_state(generator_before_);
+      }
+      throw;
+    }
+  }
   switch (code) {
     case PRECAST_INTERNAL:
       throw InternalError("precast: " + message_);
@@ -93,6 +113,7 @@ int CallHost::host_op(void* self, precast_i32 index, const precast_i64* symbols,
   auto& host = *static_cast<CallHost*>(self);
   return host.guarded([&] {
     const auto executor = host.torch_.executor(index, symbols);
+    host.note_generator(*executor);
     if (index < 0) return host.run_graph(*executor, in, out);
     for (at::Tensor& t : run_host_op(*executor, in, out)) host.made_.push_back(std::move(t));
   });
@@ -101,9 +122,9 @@ int CallHost::host_op(void* self, precast_i32 index, const precast_i64* symbols,
 std::vector<at::Tensor> CallHost::run_function(const ir::Graph& g, const std::vector<at::Tensor>& inputs) {
   std::vector<at::Tensor> outputs = torch_.graph_function()(inputs);
   if (outputs.size() != g.outputs.size())
-    throw PrecompileError("the backend's function returned " + std::to_string(outputs.size()) +
-                          " tensors, expected one for each of the " + std::to_string(g.outputs.size()) +
-                          " outputs of the graph");
+    throw BackendError("the backend's function returned " + std::to_string(outputs.size()) +
+                       " tensors, expected one for each of the " + std::to_string(g.outputs.size()) +
+                       " outputs of the graph");
   for (size_t i = 0; i < outputs.size(); ++i)
     outputs[i] = conform(outputs[i].detach(), g.type(g.outputs[i]),
                          "output " + std::to_string(i) + " of the backend's function");

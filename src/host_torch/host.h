@@ -54,7 +54,7 @@ class CallHost {
   CallHost& operator=(const CallHost&) = delete;
 
   const precast_host& abi() const { return abi_; }
-  /// Throws what the code of a failed call stands for.
+  /// Throws what the code of a failed call stands for. A call that is refused has drawn no random numbers.
   [[noreturn]] void raise(int code);
 
  private:
@@ -65,6 +65,7 @@ class CallHost {
   template <class F>
   int guarded(F&& f);
   void give(at::Tensor, precast_tensor&);
+  void note_generator(const GraphExecutor&);
   std::vector<at::Tensor> run_function(const ir::Graph&, const std::vector<at::Tensor>& inputs);
   void run_graph(const GraphExecutor&, void* const* in, void** out);
 
@@ -73,6 +74,7 @@ class CallHost {
   c10::SmallVector<at::Tensor, 4> made_;  // results, and outputs of host ops, until the call ends
   std::string message_;
   std::exception_ptr failure_;
+  at::Tensor generator_before_;  // where the call may still be refused after it has drawn
 };
 
 /// The tensor that the host put into this result of a call.

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+
 #include "host_torch/tensor_types.h"
 #include "jit/flat_call.h"
 #include "precast/error.h"
@@ -20,12 +22,16 @@ BackwardNode::BackwardNode(const Program& program, std::span<const at::Tensor* c
   for (const at::Tensor& t : saved) saved_.emplace_back(t, false);
   for (const auto& [source, dim] : program.size_sources_)
     sizes_.push_back(at::empty({sources[static_cast<size_t>(source)]->size(dim), 0}));
-  if (again_)
-    for (const int source : program.gradient_sources_) primals_.push_back(save(source));
+  if (!again_) return;
+  for (const int source : program.gradient_sources_) primals_.push_back(save(source));
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (std::ranges::find(program.gradient_sources_, static_cast<int>(i)) == program.gradient_sources_.end() &&
+        !sources[i]->is_inference())
+      others_.push_back(save(static_cast<int>(i)));
 }
 
 void BackwardNode::release_variables() {
-  for (auto* list : {&sources_, &saved_, &primals_})
+  for (auto* list : {&sources_, &saved_, &primals_, &others_})
     for (SavedVariable& v : *list) v.reset_data();
   again_ = {};
 }
@@ -36,7 +42,11 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
   std::vector<at::Tensor> inputs;
   for (const SavedVariable& v : sources_) inputs.push_back(v.unpack());
   for (const SavedVariable& v : saved_) inputs.push_back(v.unpack());
+  std::vector<char> undefined;
+  for (const at::Tensor& t : tangents) undefined.push_back(!t.defined());
+  const Program::Backward& backward = p.backward(undefined);
   for (size_t i = 0; i < p.tangent_types_.size(); ++i) {
+    if (undefined[i] && backward.pruned) continue;
     const at::Tensor t = tangents[i].defined() ? tangents[i] : input_metadata(i).zeros_like();
     ir::Type type = p.tangent_types_[i];
     if (type.is_symbolic()) {  // then it is contiguous
@@ -46,9 +56,16 @@ variable_list BackwardNode::apply(variable_list&& tangents) {
     inputs.push_back(host_torch::conform(t, type, "a gradient of a compiled result"));
   }
   inputs.insert(inputs.end(), sizes_.begin(), sizes_.end());
+  if (backward.pruned)
+    for (const ir::Type& type : backward.zeros) inputs.push_back(host_torch::empty(type).zero_());
+  auto results = call_flat(*backward.run, backward.spec, inputs);
   variable_list gradients;
-  for (detail::ResultLeaf& r : call_flat(*p.backward_, p.backward_spec_, inputs))
-    gradients.push_back(std::move(r.tensor));
+  size_t next = 0;
+  for (const bool defined : backward.defined) {
+    gradients.emplace_back();
+    if (defined) gradients.back() = std::move(results[next].tensor);
+    next += defined || !backward.pruned;
+  }
   return gradients;
 }
 
@@ -65,6 +82,7 @@ variable_list BackwardNode::apply_again(const variable_list& tangents) {
         "draws random numbers: it cannot be run again; run this step eagerly");
   std::vector<at::Tensor> primals, outputs, weights;
   for (const SavedVariable& v : primals_) primals.push_back(v.unpack());
+  for (const SavedVariable& v : others_) v.unpack();
   again_([&](const detail::Leaves& leaves, const std::string&) {
     for (size_t i = 0; i < p.recorded_.tangents.size(); ++i) {
       if (!tangents[i].defined()) continue;

@@ -23,9 +23,9 @@ class BackwardNode : public torch::autograd::Node {
   torch::autograd::variable_list apply_again(const torch::autograd::variable_list& tangents);
 
   std::shared_ptr<const Program> program_;
-  std::vector<torch::autograd::SavedVariable> sources_, saved_;  // what backward reads of the arguments, and the rest
-  std::vector<torch::autograd::SavedVariable> primals_;          // for gradients of gradients
-  std::vector<at::Tensor> sizes_;                                // empty ones that show the open sizes
+  std::vector<torch::autograd::SavedVariable> sources_, saved_;   // what backward reads of the arguments, and the rest
+  std::vector<torch::autograd::SavedVariable> primals_, others_;  // for gradients of gradients: all sources
+  std::vector<at::Tensor> sizes_;                                 // empty ones that show the open sizes
   Again again_;
 };
 

@@ -7,10 +7,14 @@
 #include <algorithm>
 
 #include "api/call_arguments.h"
+#include "host_torch/error_text.h"
+#include "host_torch/module_state.h"
 #include "ir/print.h"
 #include "jit/compare.h"
 #include "jit/log.h"
 #include "trace/dispatch.h"
+#include "trace/recorder.h"
+#include "util/errors.h"
 #include "util/warn.h"
 
 namespace precast::detail {
@@ -86,7 +90,7 @@ bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closu
     while (const VariantPtr v = find(seen, refused)) {
       if (v->runs_eagerly) return run_eagerly(eager), false;
       if (settings_.async && !v->is_ready()) return run_eagerly(eager), false;
-      if (run(*v, seen, eager, out, refusal)) {
+      if (run(v, seen, eager, out, refusal)) {
         if (!refused.empty()) note_likely(v);
         return out.keeps != nullptr;
       }
@@ -104,15 +108,22 @@ bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closu
   }
 }
 
+void CompiledFunction::call_unseen(const EagerCall& eager, const std::string& why) {
+  if (!settings_.disable && settings_.fullgraph) throw CompileError(name_ + " cannot be compiled as one graph: " + why);
+  if (!settings_.disable && !warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
+  run_eagerly(eager);
+}
+
 /// Whether the call has been made; the result is in `out`, or the eager call has it. Else says why the variant does not
 /// serve it; nothing has changed then.
-bool CompiledFunction::run(jit::Variant& v, const Seen& s, const EagerCall& eager, CompiledResult& out,
+bool CompiledFunction::run(const VariantPtr& variant, const Seen& s, const EagerCall& eager, CompiledResult& out,
                            std::string& refusal) {
+  jit::Variant& v = *variant;
   ProgramPtr p;
   try {
     p = v.program.get();
   } catch (const std::exception& e) {
-    const std::string why = std::string("lowering failed: ") + e.what();
+    const std::string why = "lowering failed: " + host_torch::error_text(e);
     if (settings_.fullgraph && v.open.empty()) throw CompileError(name_ + ": " + why);
     if (v.open.empty() && !warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
     const std::unique_lock lock(mutex_);
@@ -136,15 +147,22 @@ bool CompiledFunction::run(jit::Variant& v, const Seen& s, const EagerCall& eage
   }
   out.leaves.resize(p->result_leaves());
   try {
-    const Binding* binding = v.binding(*p, s);
+    const std::shared_ptr<const Binding> binding = v.binding(*p, s);
     Arguments user;  // without the modules, which are bound
     if (binding) {
       user.positional = s.arguments.positional - static_cast<int>(s.arguments.modules.size());
       user.leaves = s.arguments.leaves;
       user.spec = s.arguments.spec;
     }
-    p->call(binding, binding ? user : s.arguments, {s.tensors.data(), s.tensors.size()},
-            p->differentiable() ? eager.keep(eager.self) : jit::Again(), {out.leaves.data(), out.leaves.size()});
+    p->call(binding.get(), binding ? user : s.arguments, {s.tensors.data(), s.tensors.size()},
+            p->differentiable() ? again(variant, s, eager) : jit::Again(), {out.leaves.data(), out.leaves.size()});
+  } catch (const BackendError& e) {
+    const std::string why = std::string("the backend failed: ") + e.what();
+    if (settings_.fullgraph) throw CompileError(name_ + ": " + why);
+    if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
+    const std::unique_lock lock(mutex_);
+    if (!v.runs_eagerly) v.give_up(why);
+    return false;
   } catch (const PrecompileError& e) {
     refusal = e.what();
     return false;
@@ -153,6 +171,29 @@ bool CompiledFunction::run(jit::Variant& v, const Seen& s, const EagerCall& eage
   out.structure = p->result_structure();
   out.keeps = std::move(p);
   return true;
+}
+
+/// The call once more, for gradients of gradients: in the modes that it was made in, or not at all.
+jit::Again CompiledFunction::again(const VariantPtr& v, const Seen& s, const EagerCall& eager) {
+  auto call = eager.keep(eager.self);
+  if (!call) return {};
+  return [call = std::move(call), v, ambient = s.ambient,
+          modules = std::vector(s.arguments.modules.begin(), s.arguments.modules.end())](const ResultSink& sink) {
+    const auto refuse = [](const std::string& what) {
+      throw PrecompileError(
+          "gradients of gradients (create_graph) through a compiled function: it would be run again, but " + what +
+          " since the call; run this step eagerly");
+    };
+    if (v->model && host_torch::module_modes(modules) != v->model->modes())
+      refuse("a module has been put into another mode (train, eval)");
+    if (v->members && !v->members->hold()) refuse(v->members->first_change());
+    const jit::Ambient now = jit::Ambient::now();
+    if (now.deterministic != ambient.deterministic || now.default_dtype != ambient.default_dtype ||
+        now.inference != ambient.inference)
+      refuse("a mode of the process (deterministic algorithms, default dtype, inference) has changed");
+    const jit::AutocastMode as_called(ambient);
+    call(sink);
+  };
 }
 
 /// Runs the compiled call, puts back what it wrote, runs eagerly, and compares. Eager's call is the one that counts.
@@ -218,23 +259,35 @@ bool CompiledFunction::is_new(const Seen& s) {
 }
 
 void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::string& refusal) {
-  size_t made = 0;
+  size_t made = 0, alike = 0;  // alike: variants for such calls that read real numbers
   std::string why = refusal;
   {
-    const std::shared_lock lock(mutex_);
+    const std::unique_lock lock(mutex_);
+    std::erase_if(variants_, [](const VariantPtr& v) { return v->model && !v->model->objects().live(); });
     made = variants_.size();
-    if (why.empty() && made) why = variants_.back()->first_failure(s);
+    size_t most = 0;
+    for (const VariantPtr& v : variants_) {  // of the variant that is nearest
+      size_t held = 0;
+      std::string failure = v->first_failure(s, &held);
+      alike += failure.empty() && v->reads_reals;
+      if (refusal.empty() && held >= most) most = held, why = std::move(failure);
+    }
   }
   const StanceKind stance = jit::stance();
   if (stance == StanceKind::fail_on_recompile)
     throw CompileError(name_ + ": the stance is \"fail_on_recompile\", and no compiled code serves this call" +
                        (why.empty() ? "" : ": " + why));
   if (stance == StanceKind::eager_on_recompile) return run_eagerly(eager);
+  if (alike >= kRealConditions) return give_up_on_reals(s, eager);
   if (made) jit::log("recompiles", name_ + ": " + why);
   if (made >= static_cast<size_t>(get_cache_size_limit())) {
     const std::string limit = "the limit of " + std::to_string(get_cache_size_limit()) +
                               " variants (set_cache_size_limit) is reached; the last guard that failed: " + why;
     if (settings_.fullgraph) throw CompileError(name_ + ": " + limit);
+    {
+      const std::unique_lock lock(mutex_);
+      limit_ = limit;
+    }
     if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + limit);
     return run_eagerly(eager);
   }
@@ -274,8 +327,11 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     if (settings_.fullgraph) throw CompileError(name_ + " cannot be compiled as one graph: " + e.what());
     if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + e.what());
     v->give_up(e.what());
+    v->forgive_own_changes();
     add();
-    return run_eagerly(eager);
+    if (!dynamic_cast<const trace::RanThrough*>(&e)) return run_eagerly(eager);
+    ++eager_calls_;  // it has been one
+    return;
   }
   recorded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (recorded.discarded) eager.run(eager.self, nullptr);
@@ -290,6 +346,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
       jit::log("dynamic",
                name_ + ": leaf " + std::to_string(leaf) + " dim " + std::to_string(d) + " is open from now on");
   v->conditions = recorded.signature.conditions;
+  v->reads_reals = recorded.reads_reals();
   if (jit::logs("graph")) jit::log("graph", ir::print(recorded.graph));
   if (jit::logs("guards"))
     for (const std::string& line : v->guards.in_words()) jit::log("guards", name_ + ": " + line);
@@ -322,10 +379,29 @@ jit::OpenDims CompiledFunction::dims_to_open(const Seen& s) const {
   return open;
 }
 
+/// A value is a condition, and few calls have the same real number: variants for it are not worth a compiler each.
+void CompiledFunction::give_up_on_reals(const Seen& s, const EagerCall& eager) {
+  const std::string why = "it reads a real number of a tensor (item()) that was another one in each of " +
+                          std::to_string(kRealConditions) +
+                          " variants; compare tensors instead of numbers, or return the tensor";
+  if (settings_.fullgraph) throw CompileError(name_ + ": " + why);
+  if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
+  const auto v = std::make_shared<jit::Variant>(s, jit::OpenDims());
+  v->give_up(why);
+  {
+    const std::unique_lock lock(mutex_);
+    std::erase_if(variants_, [&](const VariantPtr& other) { return other->reads_reals && other->holds(s); });
+    variants_.push_back(v);
+  }
+  run_eagerly(eager);
+  v->forgive_own_changes();
+}
+
 void CompiledFunction::reset() {
-  const std::unique_lock recording(recording_);
+  std::unique_lock recording(recording_, std::defer_lock);
+  if (!trace::is_recording()) recording.lock();  // else it may be this very function that asks, from within
   const std::unique_lock lock(mutex_);
-  variants_.clear(), met_.clear(), specialized_.clear();
+  variants_.clear(), met_.clear(), specialized_.clear(), limit_.clear();
   models_.clear();
   warned_ = false;
 }
@@ -352,6 +428,7 @@ std::string CompiledFunction::explain() const {
   }
   for (const VariantPtr& v : variants_)
     if (!v->program.valid()) text += "cut: " + v->eager + "\n";
+  if (!limit_.empty()) text += "other calls run eagerly: " + limit_ + "\n";
   if (!specialized_.empty()) text += "sizes are not dynamic: " + specialized_ + "\n";
   return text;
 }

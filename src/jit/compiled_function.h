@@ -22,16 +22,21 @@ class CompiledFunction {
   void reset();
   /// Until all that is being compiled is done.
   void wait() const;
+  /// A call whose arguments have no form here.
+  void call_unseen(const EagerCall&, const std::string& why);
 
  private:
+  static constexpr size_t kRealConditions = 4;  // variants that differ in a real number which was read
   using Seen = jit::Seen;
   using VariantPtr = jit::VariantPtr;
 
   Seen look(const Arguments&, std::span<const std::byte> closure);
   VariantPtr find(const Seen&, const std::vector<VariantPtr>& refused) const;
-  bool run(jit::Variant&, const Seen&, const EagerCall&, CompiledResult&, std::string& refusal);
+  bool run(const VariantPtr&, const Seen&, const EagerCall&, CompiledResult&, std::string& refusal);
   bool verify(jit::Variant&, const Seen&, const EagerCall&, const jit::Program&);
   void record(const Seen&, const EagerCall&, const std::string& refusal);
+  static jit::Again again(const VariantPtr&, const Seen&, const EagerCall&);
+  void give_up_on_reals(const Seen&, const EagerCall&);
   void note_likely(const VariantPtr&);
   void run_eagerly(const EagerCall&);
   bool is_new(const Seen&);
@@ -47,6 +52,7 @@ class CompiledFunction {
   std::vector<jit::Guards> met_;    // of calls that ran once, before anything was recorded (async)
   bool checks_later_ = true;        // a recording may be checked when it is compiled (async)
   std::string specialized_;         // why sizes cannot be dynamic, once that is known
+  std::string limit_;               // what other calls were told when there were too many variants
   std::atomic<int64_t> eager_calls_ = 0;
   std::atomic<bool> warned_ = false;
 };

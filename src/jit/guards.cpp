@@ -41,14 +41,26 @@ Ambient Ambient::now() {
   a.autocast = at::autocast::is_autocast_enabled(at::kCPU);
   if (a.autocast) a.autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU);
   a.deterministic = at::globalContext().deterministicAlgorithms();
+  a.deterministic_warn_only = at::globalContext().deterministicAlgorithmsWarnOnly();
   a.default_dtype = c10::typeMetaToScalarType(c10::get_default_dtype());
   return a;
 }
 
+AutocastMode::AutocastMode(const Ambient& m)
+    : enabled_(at::autocast::is_autocast_enabled(at::kCPU)), dtype_(at::autocast::get_autocast_dtype(at::kCPU)) {
+  at::autocast::set_autocast_enabled(at::kCPU, m.autocast);
+  if (m.autocast) at::autocast::set_autocast_dtype(at::kCPU, m.autocast_dtype);
+}
+AutocastMode::~AutocastMode() {
+  if (!enabled_) at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(at::kCPU, enabled_);
+  at::autocast::set_autocast_dtype(at::kCPU, dtype_);
+}
+
 Guards::Tensor Guards::tensor_of(const Arguments& a, size_t leaf) {
   const at::Tensor& t = *a.leaves[leaf].tensor;
-  Tensor g{t.scalar_type(), t.device(), is_plain(t), t.requires_grad(), t.is_conj(),
-           t.is_neg(),      {},         {},          same_as(a, leaf),  {}};
+  Tensor g{t.scalar_type(),  t.device(), is_plain(t), t.requires_grad(), t.is_conj(), t.is_neg(),
+           t.is_inference(), {},         {},          same_as(a, leaf),  {}};
   if (g.plain) g.sizes = t.sizes().vec(), g.strides = t.strides().vec();
   return g;
 }
@@ -89,7 +101,8 @@ bool Guards::holds(const Leaf& leaf, const Arguments& a, size_t i, bool sizes) {
   const at::Tensor& t = *now.tensor;
   const Tensor& g = *leaf.tensor;
   if (t.scalar_type() != g.dtype || t.device() != g.device || is_plain(t) != g.plain ||
-      t.requires_grad() != g.requires_grad || t.is_conj() != g.conj || t.is_neg() != g.neg)
+      t.requires_grad() != g.requires_grad || t.is_conj() != g.conj || t.is_neg() != g.neg ||
+      t.is_inference() != g.inference)
     return false;
   if (!g.plain) return true;
   if (same_as(a, i) != g.same_as) return false;
@@ -159,6 +172,7 @@ std::string Guards::in_words(const Leaf& leaf) {
   if (!t.open.empty()) type.strides = ir::contiguous_strides(type.sizes);
   type.conj = t.conj, type.neg = t.neg;
   return ir::to_string(type) + (t.requires_grad ? " that requires grad" : "") +
+         (t.inference ? " of inference mode" : "") +
          (t.same_as >= 0 ? ", the same tensor as leaf " + std::to_string(t.same_as) : "");
 }
 
@@ -168,11 +182,19 @@ std::vector<std::string> Guards::in_words() const {
     lines.push_back("leaf " + std::to_string(i) + ": " + in_words(leaves_[i]));
   if (!closure_.empty()) lines.push_back("the " + std::to_string(closure_.size()) + " bytes that the callable holds");
   lines.push_back(std::string("grad mode ") + (ambient_.grad ? "on" : "off") +
-                  (ambient_.inference ? ", inference mode" : "") + (ambient_.autocast ? ", autocast" : ""));
+                  (ambient_.inference ? ", inference mode" : "") +
+                  (ambient_.autocast ? std::string(", autocast to ") + c10::toString(ambient_.autocast_dtype) : "") +
+                  (ambient_.deterministic ? ", deterministic algorithms" : "") +
+                  (ambient_.deterministic_warn_only ? " (warnings only)" : "") + ", default dtype " +
+                  c10::toString(ambient_.default_dtype));
   return lines;
 }
 
-std::string Guards::first_failure(const Arguments& a, std::span<const std::byte> closure, const Ambient& now) const {
+std::string Guards::first_failure(const Arguments& a, std::span<const std::byte> closure, const Ambient& now,
+                                  size_t* held) const {
+  size_t count = 0;
+  if (!held) held = &count;
+  *held = 0;
   const auto differs = [](const std::string& what, const std::string& expected, const std::string& found) {
     return what + ": expected " + expected + ", found " + found;
   };
@@ -180,20 +202,31 @@ std::string Guards::first_failure(const Arguments& a, std::span<const std::byte>
       a.leaves.size() != leaves_.size())
     return differs("structure of the arguments", spec_, a.spec);
   const Guards found(a, closure, now);
-  for (size_t i = 0; i < leaves_.size(); ++i)
+  for (size_t i = 0; i < leaves_.size(); ++i, ++*held)
     if (!holds(leaves_[i], a, i))
       return differs("leaf " + std::to_string(i), in_words(leaves_[i]), in_words(found.leaves_[i]));
+  ++*held;
   if (!std::ranges::equal(closure, closure_)) return "what the callable holds (its captured values) has changed";
+  ++*held;
   const auto mode = [](bool on) { return std::string(on ? "on" : "off"); };
   if (now.grad != ambient_.grad) return differs("grad mode", mode(ambient_.grad), mode(now.grad));
   if (now.inference != ambient_.inference)
     return differs("inference mode", mode(ambient_.inference), mode(now.inference));
-  if (now.autocast != ambient_.autocast || now.autocast_dtype != ambient_.autocast_dtype)
-    return differs("autocast", mode(ambient_.autocast), mode(now.autocast));
-  if (now.deterministic != ambient_.deterministic)
-    return differs("deterministic algorithms", mode(ambient_.deterministic), mode(now.deterministic));
+  if (now.autocast != ambient_.autocast || now.autocast_dtype != ambient_.autocast_dtype) {
+    const auto words = [&](const Ambient& m) {
+      return mode(m.autocast) + (m.autocast ? std::string(" to ") + c10::toString(m.autocast_dtype) : "");
+    };
+    return differs("autocast", words(ambient_), words(now));
+  }
+  if (now.deterministic != ambient_.deterministic || now.deterministic_warn_only != ambient_.deterministic_warn_only) {
+    const auto words = [&](const Ambient& m) {
+      return mode(m.deterministic) + (m.deterministic_warn_only ? " (warnings only)" : "");
+    };
+    return differs("deterministic algorithms", words(ambient_), words(now));
+  }
   if (now.default_dtype != ambient_.default_dtype)
     return differs("default dtype", c10::toString(ambient_.default_dtype), c10::toString(now.default_dtype));
+  ++*held;
   return {};
 }
 

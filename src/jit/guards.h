@@ -17,10 +17,23 @@ namespace precast::jit {
 
 /// Modes of the thread that decide what eager would do.
 struct Ambient {
-  bool grad = false, inference = false, autocast = false, deterministic = false;
+  bool grad = false, inference = false, autocast = false, deterministic = false, deterministic_warn_only = false;
   c10::ScalarType autocast_dtype = c10::ScalarType::Undefined, default_dtype = c10::ScalarType::Float;
   bool operator==(const Ambient&) const = default;
   static Ambient now();
+};
+
+/// Autocast as it was, for a while.
+class AutocastMode {
+ public:
+  explicit AutocastMode(const Ambient&);
+  ~AutocastMode();
+  AutocastMode(const AutocastMode&) = delete;
+  AutocastMode& operator=(const AutocastMode&) = delete;
+
+ private:
+  bool enabled_;
+  c10::ScalarType dtype_;
 };
 
 /// Dims whose size a variant leaves open, by leaf.
@@ -40,8 +53,9 @@ class Guards {
   std::optional<OpenDims> to_open(const detail::Arguments&, std::span<const std::byte> closure, const Ambient&) const;
 
   bool hold(const detail::Arguments&, std::span<const std::byte> closure, const Ambient&) const;
-  /// "argument 0: expected f32[2,3], found f32[2,4]"; empty where they hold.
-  std::string first_failure(const detail::Arguments&, std::span<const std::byte> closure, const Ambient&) const;
+  /// "argument 0: expected f32[2,3], found f32[2,4]"; empty where they hold. `held`: how many came before it.
+  std::string first_failure(const detail::Arguments&, std::span<const std::byte> closure, const Ambient&,
+                            size_t* held = nullptr) const;
   /// One line a guard.
   std::vector<std::string> in_words() const;
 
@@ -49,7 +63,7 @@ class Guards {
   struct Tensor {
     c10::ScalarType dtype;
     c10::Device device;
-    bool plain, requires_grad, conj, neg;
+    bool plain, requires_grad, conj, neg, inference;
     std::vector<int64_t> sizes, strides;
     int same_as;             // an earlier leaf that is this very tensor, or -1
     std::set<int64_t> open;  // then it is contiguous, and these sizes are 2 or more

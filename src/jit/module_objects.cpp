@@ -1,5 +1,7 @@
 #include "jit/module_objects.h"
 
+#include <torch/csrc/jit/api/module.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -9,8 +11,10 @@
 namespace precast::jit {
 
 ModuleObjects::ModuleObjects(std::span<const detail::ModuleRef> modules) {
-  for (const detail::ModuleRef& ref : modules)
+  for (const detail::ModuleRef& ref : modules) {
     if (ref.module) add(*ref.module);
+    if (ref.script) scripts_.emplace_back(ref.script->_ivalue());
+  }
 }
 
 void ModuleObjects::add(const torch::nn::Module& m) {
@@ -23,12 +27,16 @@ void ModuleObjects::add(const torch::nn::Module& m) {
 
 bool ModuleObjects::operator==(const ModuleObjects& other) const {
   const auto same = [](const auto& a, const auto& b) { return !a.owner_before(b) && !b.owner_before(a); };
-  return all_ == other.all_ && std::ranges::equal(owners_, other.owners_, same);
+  return all_ == other.all_ && std::ranges::equal(owners_, other.owners_, same) &&
+         std::ranges::equal(scripts_, other.scripts_, [](const auto& a, const auto& b) {
+           return a._unsafe_get_target() == b._unsafe_get_target();
+         });
 }
 
 bool ModuleObjects::live() const {
   bool live = true;
   for (size_t i = 0; i < owners_.size(); ++i) live &= owners_[i].expired() != static_cast<bool>(owned_[i]);
+  for (const auto& script : scripts_) live &= !script.expired();
   return live;
 }
 
@@ -89,8 +97,9 @@ std::string MemberBytes::first_change() const {
   for (const Range& r : ranges_)
     for (size_t i = 0; i < r.size; ++i)
       if (r.where[i] != copy_[r.copy + i])
-        return "a member of module '" + r.module->name() + "' that is no registered tensor or module has changed (byte " +
-               std::to_string(r.where + i - r.object) + " of the object)";
+        return "a member of module '" + r.module->name() +
+               "' that is no registered tensor or module has changed (byte " + std::to_string(r.where + i - r.object) +
+               " of the object)";
   return {};
 }
 

@@ -1,6 +1,7 @@
 // Which modules a call has, and what their plain members hold: a variant serves these only. A recorded call may have
 // read any member, and C++ cannot tell which.
 #pragma once
+#include <ATen/core/ivalue.h>
 #include <torch/nn/module.h>
 
 #include <cstddef>
@@ -13,7 +14,8 @@
 
 namespace precast::jit {
 
-/// A module and all in it, parents first, as objects: another one at the same address is another one.
+/// A module (of TorchScript: the object) and all in it, parents first, as objects: another one at the same address is
+/// another one.
 class ModuleObjects {
  public:
   explicit ModuleObjects(std::span<const detail::ModuleRef>);
@@ -27,6 +29,7 @@ class ModuleObjects {
   std::vector<const torch::nn::Module*> all_;
   std::vector<std::weak_ptr<const torch::nn::Module>> owners_;  // empty ones of modules that nobody owns
   std::vector<char> owned_;
+  std::vector<c10::weak_intrusive_ptr<c10::ivalue::Object>> scripts_;
 };
 
 /// What lies in modules besides their tensors, children and training flags, by bytes: of those passed, as far as their

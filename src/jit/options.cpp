@@ -16,8 +16,9 @@ struct OptionRow {
 };
 const std::vector<OptionRow>& option_rows() {
   static const std::vector<OptionRow> rows = {
-      {"epilogue_fusion", true}, {"fallback_random", false},     {"max_autotune", false},      {"shape_padding", false},
-      {"trace.enabled", false},  {"trace.graph_diagram", false}, {"triton.cudagraphs", false},
+      {"epilogue_fusion", true},      {"fallback_random", false},   {"max_autotune", false},
+      {"reuse_outputs", false},       {"shape_padding", false},     {"trace.enabled", false},
+      {"trace.graph_diagram", false}, {"triton.cudagraphs", false},
   };
   return rows;
 }
@@ -126,7 +127,6 @@ Settings settle(const CompileOptions& o) {
   if (o.verify_every < 0)
     throw std::invalid_argument("compile: verify_every is " + std::to_string(o.verify_every) + ", expected 0 or more");
   for (const OptionRow& row : option_rows()) s.values[row.name] = row.value;
-  s.values["reuse_outputs"] = false;
   if (o.mode && !o.options.empty())
     throw std::invalid_argument("compile: mode and options are both given; a mode is a set of options, so give one");
   if (o.mode) {
@@ -135,7 +135,7 @@ Settings settle(const CompileOptions& o) {
     for (const auto& [name, value] : mode->second) s.values[name] = value;
   }
   for (const auto& [name, value] : o.options) set_option(s, name, value);
-  if (o.options.contains("epilogue_fusion") && s.flag("epilogue_fusion") && !s.flag("max_autotune"))
+  if (o.options.contains("epilogue_fusion") && s.flag("epilogue_fusion") && !o.options.contains("max_autotune"))
     throw std::invalid_argument("compile: option 'epilogue_fusion' needs 'max_autotune' as well");
 
   const std::lock_guard lock(backends_mutex);

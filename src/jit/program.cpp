@@ -143,7 +143,8 @@ detail::RunnablePtr build(const char* name, const Signature& signature, const ir
   log("code", pair.code);
   const Phase phase(account, "loading");
   return detail::load_from_memory({std::move(pair.code), std::move(pair.cache)},
-                                  {std::move(run), lowering.step_memory, /*announce=*/false});
+                                  {std::move(run), lowering.step_memory && signature.grads.empty(),
+                                   /*announce=*/false});
 }
 
 /// Whether graph input `i` is a source as it is, and no window on a memory that several share.
@@ -297,11 +298,65 @@ void Program::lower_both(const Lowering& lowering, const ir::Choices& choices) {
     r.index = static_cast<int>(joint.results.size()) + i;
   }
   forward_ = build("forward", forward, halves.forward, lowering, choices, account_);
+  first_tangent_ = back.inputs.size() - tangent_types_.size();
   carry_sizes(back);
 
+  later_ = lowering, choices_ = choices;
+  later_.step_memory = false;  // autograd keeps a gradient as it is: p.grad would be overwritten in the next step
   const Signature backward = flat_signature(back, s, "saved value or tangent");
-  backward_spec_ = *backward.in_spec;
-  backward_ = build("backward", backward, back, lowering, choices, account_);
+  backwards_[std::vector<char>(tangent_types_.size())] = {build("backward", backward, back, later_, choices, account_),
+                                                          *backward.in_spec,
+                                                          false,
+                                                          {},
+                                                          std::vector<char>(back.outputs.size(), true)};
+  later_.trace = nullptr;
+  back_ = std::move(back);
+}
+
+const Program::Backward& Program::backward(const std::vector<char>& undefined) const {
+  const std::lock_guard lock(backwards_mutex_);
+  const auto known = backwards_.find(undefined);
+  return known != backwards_.end() ? known->second : backwards_.emplace(undefined, prune(undefined)).first->second;
+}
+
+/// Those of `undefined` among the tangents of `g`, which are its inputs from `first` on.
+Pruned Program::without(const std::vector<char>& undefined, const ir::Graph& g, size_t first) {
+  const auto begin = g.inputs.begin() + static_cast<std::ptrdiff_t>(first);
+  const std::vector<ir::ValueId> tangents(begin, begin + static_cast<std::ptrdiff_t>(undefined.size()));
+  std::vector<ir::ValueId> missing;
+  for (size_t i = 0; i < undefined.size(); ++i)
+    if (undefined[i]) missing.push_back(tangents[i]);
+  return without_tangents(g, tangents, missing);
+}
+
+/// What is undefined shows in the recorded graph: core ops may compute several gradients at once.
+Program::Backward Program::prune(const std::vector<char>& undefined) const {
+  Backward b = backwards_.at(std::vector<char>(undefined.size()));
+  const ir::Graph& recorded = recorded_.graph;
+  const std::vector<char> defined =
+      without(undefined, recorded, recorded.inputs.size() - undefined.size()).defined_outputs;
+  b.defined.clear();
+  for (const Recorded::Gradient& g : recorded_.gradients)
+    if (g.value.kind != Result::Kind::none) b.defined.push_back(defined.at(static_cast<size_t>(g.value.index)));
+  ir::Graph wanted = back_;
+  for (size_t i = b.defined.size(); i-- > 0;)
+    if (!b.defined[i]) wanted.outputs.erase(wanted.outputs.begin() + static_cast<std::ptrdiff_t>(i));
+  Pruned pruned = without(undefined, wanted, first_tangent_);
+  for (const ir::ValueId v : pruned.zeros) b.zeros.push_back(pruned.graph.type(v));
+  if (std::ranges::any_of(b.zeros, &ir::Type::is_symbolic) ||
+      !std::ranges::all_of(pruned.defined_outputs, std::identity()))
+    return b;
+  passes::drop_dead_nodes(pruned.graph);
+  ir::renumber(pruned.graph);
+  try {
+    Account unread;
+    const Signature s = flat_signature(pruned.graph, recorded_.signature, "saved value or tangent");
+    b.run = build("backward", s, pruned.graph, later_, choices_, unread);
+    b.spec = *s.in_spec, b.pruned = true;
+  } catch (const PrecompileError& e) {
+    log("perf_hints", std::string("a backward without all gradients runs as one with zeros: ") + e.what());
+  }
+  return b;
 }
 
 /// Each symbol gets an input of its own, of type f32[u0,0]: what else backward gets need not show it as a whole dim.

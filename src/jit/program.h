@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "jit/partition.h"
 #include "jit/recording.h"
 #include "jit/trace_folder.h"
+#include "jit/undefined_tangents.h"
 #include "precast/compile.h"
 
 namespace precast::jit {
@@ -39,7 +42,8 @@ struct Account {
   void add(const std::string& phase, double seconds);
 };
 
-/// Runs the call eagerly once more, for gradients of gradients; gives its result.
+/// Runs the call eagerly once more, for gradients of gradients; gives its result. Throws PrecompileError where it would
+/// not be the same call.
 using Again = std::function<void(const detail::ResultSink&)>;
 
 class Program : public std::enable_shared_from_this<Program> {
@@ -66,18 +70,35 @@ class Program : public std::enable_shared_from_this<Program> {
   Joint joint(ir::Graph core, artifact::Signature& forward) const;
   ir::Choices tune(const ir::Choices& first);
   void lower_both(const Lowering&, const ir::Choices&);
+  /// A backward for calls in which some results get no gradient.
+  struct Backward {
+    detail::RunnablePtr run;
+    std::string spec;
+    bool pruned = false;          // it takes the tangents that are there, then `zeros`; else all
+    std::vector<ir::Type> zeros;  // arguments that are zero
+    std::vector<char> defined;    // by gradient
+  };
+  /// Compiled when first asked for. undefined: by tangent.
+  const Backward& backward(const std::vector<char>& undefined) const;
+  Backward prune(const std::vector<char>& undefined) const;
+  static Pruned without(const std::vector<char>& undefined, const ir::Graph&, size_t first);
   void carry_sizes(ir::Graph& backward);
 
   Recorded recorded_;
   Account account_;
   std::unique_ptr<api::StructureNodes> structure_;
-  detail::RunnablePtr forward_, backward_;
-  std::vector<int> saved_sources_;     // sources that backward reads
-  std::vector<int> gradient_sources_;  // one per result of backward
+  detail::RunnablePtr forward_;
+  Lowering later_;  // what compiles backwards
+  ir::Choices choices_;
+  ir::Graph back_;
+  size_t first_tangent_ = 0;  // among the inputs of back_
+  mutable std::mutex backwards_mutex_;
+  mutable std::map<std::vector<char>, Backward> backwards_;  // by tangents that are undefined
+  std::vector<int> saved_sources_;                           // sources that backward reads
+  std::vector<int> gradient_sources_;                        // one per result of backward
   std::vector<ir::Type> tangent_types_;
   /// Where backward gets the sizes that are open: a source and its dim, for each symbol.
   std::vector<std::pair<int64_t, int64_t>> size_sources_;
-  std::string backward_spec_;
 };
 
 }  // namespace precast::jit

@@ -4,11 +4,16 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 
 #include "api/call_arguments.h"
+#include "host_torch/error_text.h"
+#include "host_torch/module_state.h"
 #include "precast/error.h"
+#include "trace/geometry.h"
 #include "trace/marks.h"
+#include "trace/random_state.h"
 #include "trace/recorder.h"
 #include "util/errors.h"
 
@@ -22,6 +27,37 @@ bool can_have_gradient(const at::Tensor& t) {
   return t.defined() && t.requires_grad() &&
          (at::isFloatingType(t.scalar_type()) || at::isComplexType(t.scalar_type()));
 }
+
+/// Hooks of the sources are autograd's to call, after the compiled backward: it must not have them inside.
+class WithoutHooks {
+ public:
+  explicit WithoutHooks(const std::vector<at::Tensor>& primals) {
+    for (const at::Tensor& t : primals) {
+      auto node = torch::autograd::impl::gradient_edge(t).function;
+      if (!node || !seen_.insert(node.get()).second) continue;
+      kept_.push_back({std::move(node), {}, {}});
+    }
+    swap();
+  }
+  ~WithoutHooks() { swap(); }
+  WithoutHooks(const WithoutHooks&) = delete;
+  WithoutHooks& operator=(const WithoutHooks&) = delete;
+
+ private:
+  using Hooks = std::vector<std::unique_ptr<torch::autograd::FunctionPreHook>>;
+  struct Kept {
+    c10::intrusive_ptr<torch::autograd::Node> node;
+    Hooks tensor_hooks, hooks;
+  };
+  void swap() {
+    for (Kept& k : kept_) {
+      std::swap(k.node->tensor_pre_hooks(), k.tensor_hooks);
+      std::swap(k.node->pre_hooks(), k.hooks);
+    }
+  }
+  std::vector<Kept> kept_;
+  std::unordered_set<const void*> seen_;
+};
 
 /// The results that carry gradients, and the sources that they flow to: each object once.
 class Flow {
@@ -55,14 +91,17 @@ class Flow {
     const at::NoGradGuard no_grad;
     for (const at::Tensor& t : outputs) tangents.push_back(at::ones_like(t, t.options(), layout));
     std::vector<at::Tensor> gradients;
+    const trace::KeepRandomState generator(true);
     try {
+      const WithoutHooks no_hooks(primals);
       gradients = torch::autograd::grad(outputs, primals, tangents, /*retain_graph=*/true, /*create_graph=*/false,
                                         /*allow_unused=*/true);
     } catch (const PrecompileError&) {
       throw;
     } catch (const std::exception& e) {
-      throw PrecompileError(std::string("its backward fails: ") + e.what());
+      throw PrecompileError("its backward fails: " + host_torch::error_text(e));
     }
+    if (generator.changed()) throw PrecompileError("its backward draws random numbers");
     for (const at::Tensor& t : tangents) leaves.push_back({t, {}, true});
     for (const at::Tensor& g : gradients) leaves.push_back({g.defined() ? g.clone() : g, {}, true});
   }
@@ -74,8 +113,30 @@ class Flow {
   std::unordered_set<const void*> seen_;
 };
 
+/// Whether two results lie on some same byte: autograd would have to know them as views of one another.
+bool share_memory(const ir::Graph& g, const Result& a, const Result& b) {
+  const auto is_output = [](const Result& r) {
+    return r.kind == Result::Kind::output || r.kind == Result::Kind::output_view;
+  };
+  if (!is_output(a) || !is_output(b) || a.index != b.index || a.same_as >= 0 || b.same_as >= 0) return false;
+  const auto window = [&](const Result& r) {
+    const bool view = r.kind == Result::Kind::output_view;
+    const ir::Type& type = view ? r.type : g.type(g.outputs.at(static_cast<size_t>(r.index)));
+    trace::Window w{type, view ? r.offset_bytes.hint() : 0};
+    for (ir::Dims* dims : {&w.type.sizes, &w.type.strides})
+      for (ir::Size& size : *dims) size = size.hint();
+    return w;
+  };
+  return !trace::disjoint(window(a), window(b));
+}
+
 /// What a call with gradients must not do; the recorder has changed nothing yet.
-void check_differentiable(const Signature& s, const Flow& flow) {
+void check_differentiable(const ir::Graph& g, const Signature& s, const Flow& flow) {
+  for (const int i : flow.results)
+    for (const int k : flow.results)
+      if (i < k && share_memory(g, s.results[static_cast<size_t>(i)], s.results[static_cast<size_t>(k)]))
+        throw PrecompileError("results " + std::to_string(i) + " and " + std::to_string(k) +
+                              " require grad and share memory; return a copy of one (.clone())");
   for (const int i : flow.results)
     if (s.results[static_cast<size_t>(i)].kind == Result::Kind::source_view)
       throw PrecompileError("result " + std::to_string(i) +
@@ -122,16 +183,40 @@ class Marking {
 
 }  // namespace
 
+bool Recorded::reads_reals() const {
+  return std::ranges::any_of(graph.nodes, [](const ir::Node& n) {
+    return std::ranges::any_of(n.outs, [](const ir::Out& out) { return std::holds_alternative<double>(out.expect); });
+  });
+}
+
 Recorded record(const detail::Arguments& arguments, const std::function<void(const detail::ResultSink&)>& run,
                 const RecordOptions& how) {
   const Marking marking(arguments, how.open);
   const api::CallArguments call(arguments);
   const torch::jit::GraphOptimizerEnabledGuard no_optimizer(false);  // its passes run operators of their own
   const bool grad_mode = at::GradMode::is_enabled();
+  const std::span<const detail::ModuleRef> modules{arguments.modules.data(), arguments.modules.size()};
+  const std::vector<std::string> modes = host_torch::module_modes(modules);
   Recorded recorded;
   Flow flow(call.sources());
   std::string out_spec;
   size_t own = 0;  // leaves of the result
+  trace::Options options;
+  options.run_through = !how.fullgraph && how.open.empty();
+  std::optional<PrecompileError> refusal;
+  const Ambient ambient = Ambient::now();
+  std::optional<Ambient> left;  // by fn
+  // fn may have been given references to the caller's tensors.
+  std::vector<std::pair<const at::Tensor*, at::Tensor>> passed;
+  for (const detail::Leaf& leaf : arguments.leaves)
+    if (leaf.kind == detail::Kind::tensor) passed.emplace_back(leaf.tensor, *leaf.tensor);
+  const auto check_bound = [&]() -> std::string {
+    for (size_t i = 0; how.open.empty() && i < passed.size(); ++i)
+      if (!passed[i].first->is_same(passed[i].second))
+        return "tensor argument " + std::to_string(i) +
+               " is a reference that was bound to another tensor (x = ...), which no recorded op shows; return it";
+    return {};
+  };
   const auto fn = [&] {
     const at::AutoGradMode as_outside(grad_mode);
     std::vector<trace::Leaf> leaves;
@@ -140,21 +225,42 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
       leaves = api::recorded_leaves(result);
     });
     own = leaves.size();
-    if (grad_mode) flow.add(leaves, how.open.empty() ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
+    left = Ambient::now();
+    try {
+      if (!(*left == ambient))
+        throw PrecompileError(
+            "it leaves another grad mode, default dtype, autocast or determinism than it found; set that outside of "
+            "it");
+      if (const std::string rebound = check_bound(); !rebound.empty()) throw PrecompileError(rebound);
+      if (grad_mode) flow.add(leaves, how.open.empty() ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
+    } catch (const PrecompileError& e) {
+      if (!options.run_through) throw;
+      refusal.emplace(e);  // the call itself has been made
+    }
     return leaves;
   };
-  trace::Options options;
   options.verify = how.verify;
   options.verify_later = !how.verify;
   options.marks = !how.open.empty();  // sizes are guarded on where they are not open
-  options.accept = [&](ir::Graph&, const Signature& s) {
+  options.name_places = how.fullgraph;
+  options.accept = [&](ir::Graph& g, const Signature& s) {
+    if (refusal) throw *refusal;
+    if (host_torch::module_modes(modules) != modes)
+      throw PrecompileError("it changes the training mode of a module; do that outside of it");
     if (how.fullgraph && !s.conditions.empty())
       throw PrecompileError("it reads a tensor's value as a number: " + s.conditions.front());
-    if (!flow.results.empty()) check_differentiable(s, flow);
+    if (!flow.results.empty()) check_differentiable(g, s, flow);
   };
   // The autograd graph of such results holds open sizes.
   options.discard = [&] { return recorded.discarded = !how.open.empty() && !flow.results.empty(); };
-  trace::Recording recording = trace::record(call.sources(), fn, options);
+  trace::Recording recording = [&] {
+    try {
+      return trace::record(call.sources(), fn, options);
+    } catch (const trace::RanThrough&) {
+      if (left && left->grad != grad_mode) at::GradMode::set_enabled(left->grad);  // as the call has left it
+      throw;
+    }
+  }();
   call.complete(recording.signature);
   recorded.random = recording.random;
   recorded.replay = std::move(recording.replay);

@@ -28,6 +28,8 @@ struct Recorded {
   std::shared_ptr<const trace::LaterReplay> replay;  // where verification was put off, and can be made up for
   bool discarded = false;  // the call must be made again: its results hold sizes that only a recording knows
 
+  /// A condition is a real number: few calls have the same.
+  bool reads_reals() const;
   bool differentiable() const { return !tangents.empty(); }
 };
 
@@ -36,8 +38,9 @@ struct RecordOptions {
   bool fullgraph = false;  // a tensor's value read as a number is refused
   OpenDims open{};         // recorded for all sizes of these
 };
-/// `run` calls fn and hands its result to the sink. The caller's grad mode holds. Throws PrecompileError when the call
-/// cannot be recorded: then nothing has changed.
+/// `run` calls fn and hands its result to the sink. The caller's grad mode holds. Throws trace::RanThrough when the
+/// call cannot be recorded, and has been made: its result is eager's. Where that cannot be (open sizes, fullgraph, a
+/// raw pointer to sealed memory), throws PrecompileError: then nothing has changed.
 Recorded record(const detail::Arguments&, const std::function<void(const detail::ResultSink&)>& run,
                 const RecordOptions& = {});
 

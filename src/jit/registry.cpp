@@ -78,11 +78,10 @@ bool call(CompiledFunction& f, const Arguments& a, std::span<const std::byte> cl
           CompiledResult& out) {
   return f.call(a, closure, eager, out);
 }
+void call_unseen(CompiledFunction& f, const EagerCall& eager, const std::string& why) { f.call_unseen(eager, why); }
 std::string explain(const CompiledFunction& f) { return f.explain(); }
 
-void disabled_call() {
-  if (trace::is_recording()) throw PrecompileError("it calls a function that is disabled (precast::disable)");
-}
+void disabled_call() { trace::refuse_recording("it calls a function that is disabled (precast::disable)"); }
 
 }  // namespace detail
 

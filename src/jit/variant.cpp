@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "precast/error.h"
@@ -87,8 +88,8 @@ bool Variant::holds(const Seen& s) const {
   return members->hold();
 }
 
-std::string Variant::first_failure(const Seen& s) const {
-  if (std::string why = guards.first_failure(s.arguments, s.closure, s.ambient); !why.empty()) return why;
+std::string Variant::first_failure(const Seen& s, size_t* held) const {
+  if (std::string why = guards.first_failure(s.arguments, s.closure, s.ambient, held); !why.empty()) return why;
   if (requires_grad.size() != s.bound)
     return "the modules: expected " + std::to_string(requires_grad.size()) + " parameters and buffers, found " +
            std::to_string(s.bound);
@@ -107,21 +108,31 @@ void Variant::give_up(std::string why) {
   runs_eagerly = true;
 }
 
-const detail::Binding* Variant::binding(const Program& p, const Seen& s) {
+std::shared_ptr<const detail::Binding> Variant::binding(const Program& p, const Seen& s) {
   if (!s.model) return nullptr;
   const std::lock_guard lock(bound_mutex_);
   for (const auto& [model, binding] : bound_)
-    if (model == s.model) return binding.get();
+    if (model == s.model) return binding;
+  constexpr size_t kKept = 4;  // the modules are the same: their tensors have been replaced
+  if (bound_.size() == kKept) bound_.erase(bound_.begin());
   auto fresh = p.bind({s.arguments.modules.data(), s.arguments.modules.size()});
   check_layouts(p.recorded().signature, s);
   bound_.emplace_back(s.model, std::move(fresh));
-  return bound_.back().second.get();
+  return bound_.back().second;
 }
 
 std::string Variant::in_words() const {
   std::string text;
   if (!made_because.empty()) text += "  made because: " + made_because + "\n";
   for (const std::string& line : guards.in_words()) text += "  guard: " + line + "\n";
+  if (model) {
+    std::string modes;
+    for (const std::string& m : model->modes()) modes += (modes.empty() ? "" : " ") + m;
+    text += "  guard: these modules, modes " + modes + " (t: training, e: evaluation; in the order of a walk)\n";
+    const auto wanting = static_cast<size_t>(std::ranges::count(requires_grad, true));
+    text += "  guard: " + count(wanting, "parameter") + " of " + std::to_string(requires_grad.size()) +
+            " module tensors require grad\n";
+  }
   for (const std::string& c : conditions) text += "  condition: " + c + "\n";
   if (!eager.empty()) return text + "  runs eagerly: " + eager + "\n";
   if (!is_ready()) return text + "  is being compiled\n";

@@ -32,13 +32,14 @@ struct Variant {
 
   Guards guards;
   std::vector<char> requires_grad;  // of parameters and buffers
-  ModelPtr model;  // as it was
+  ModelPtr model;                   // as it was
   std::optional<MemberBytes> members;
   OpenDims open;
   std::string made_because;                // of what guard
   std::string eager;                       // why calls with these guards run eagerly; empty: they are compiled
   std::shared_future<ProgramPtr> program;  // not valid: no call could be recorded
   std::vector<std::string> conditions;
+  bool reads_reals = false;  // a condition is a real number: few calls have the same
   std::atomic<int64_t> hits = 0;
   std::atomic<bool> runs_eagerly = false;  // `eager` is set, for good
   /// Nothing has been compared with eager so far. Shared with the thread that compiles.
@@ -49,11 +50,11 @@ struct Variant {
   /// Called when the call has been recorded: what it wrote to members of modules itself is no guard.
   void forgive_own_changes();
   /// "argument 0: expected f32[2,3], found f32[2,4]"; empty where they hold.
-  std::string first_failure(const Seen&) const;
+  std::string first_failure(const Seen&, size_t* held = nullptr) const;
   void give_up(std::string why);
   bool is_ready() const { return program.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
   /// Null where the call has no modules. Throws PrecompileError where the model is of another structure.
-  const detail::Binding* binding(const Program&, const Seen&);
+  std::shared_ptr<const detail::Binding> binding(const Program&, const Seen&);
   /// What became of it, a line each.
   std::string in_words() const;
 

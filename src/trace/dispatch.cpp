@@ -72,6 +72,10 @@ bool is_recording() {
          !c10::impl::tls_is_dispatch_key_excluded(kRecordingKey);
 }
 
+void refuse_recording(const std::string& message) {
+  if (is_recording()) current()->refuse_call(message);
+}
+
 void prepare_recording() {
   register_fallback();
   register_host_readers();

@@ -12,6 +12,8 @@ namespace precast::trace {
 
 /// In this thread, now.
 bool is_recording();
+/// Where this thread records: the call cannot be. Throws PrecompileError where fn shall not go on.
+void refuse_recording(const std::string& message);
 
 /// Registers what recording needs with LibTorch, once: that takes some 10 ms. A recording does it itself. Throws
 /// PrecompileError where another library has taken the place.

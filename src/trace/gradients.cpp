@@ -58,7 +58,15 @@ Gradients::Gradients(const Inputs& inputs, StorageTable& storages) {
     slot.state->stands_for_nothing = !slot.callers.defined();
     slot.state->may_seal = true;
     slot.tensor.mutable_grad() = slot.stand_in;
+    slot.version = slot.stand_in._version();
   }
+}
+
+void Gradients::give_up() {
+  if (std::exchange(given_up_, true)) return;
+  for (Slot& slot : slots_)
+    if (slot.state && !slot.callers.defined() && !slot.written() && slot.is_in_place(slot.tensor.grad()))
+      slot.tensor.mutable_grad() = at::Tensor();
 }
 
 bool Gradients::Slot::is_in_place(const at::Tensor& now) const {
@@ -88,9 +96,10 @@ void Gradients::commit() {
     at::Tensor& now = slot.tensor.mutable_grad();
     if (!slot.is_in_place(now)) continue;
     if (slot.callers.defined()) {
-      if (slot.touched()) slot.callers.copy_(slot.stand_in);
+      if (given_up_ ? slot.written() : slot.touched()) slot.callers.copy_(slot.stand_in);
       now = now.is_same(slot.stand_in) ? slot.callers : slot.callers.detach();
-    } else if (!slot.touched() || slot.state->only_zeroed) {  // eager's zero_grad would have found nothing to zero
+    } else if (given_up_ ? !slot.written() : !slot.touched() || slot.state->only_zeroed) {
+      // Eager's zero_grad would have found nothing to zero.
       now = at::Tensor();
     }
   }

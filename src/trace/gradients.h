@@ -16,7 +16,10 @@ class Gradients {
     at::Tensor callers;             // its .grad before the call; may be undefined
     at::Tensor stand_in;            // in the slot during the call; undefined where no gradient can come
     StorageState* state = nullptr;  // the stand-in's
+    int64_t version = 0;            // of the stand-in at the start
     bool touched() const { return state && state->value != ir::kNoValue; }
+    /// By what was not recorded, too.
+    bool written() const { return touched() || (state && stand_in._version() != version); }
     /// Whether this .grad is the stand-in's memory as it was: the very tensor, or what detach() makes of it.
     bool is_in_place(const at::Tensor& now) const;
     int shares_with = -1;  // an input that lies in the memory of `callers`
@@ -30,6 +33,8 @@ class Gradients {
   const std::vector<Slot>& slots() const { return slots_; }
   /// Refuses gradients of buffers and user tensors, which have no place in the artifact.
   void check_others() const;
+  /// The recording has failed, and the call goes on: slots that nothing has touched are empty if they were.
+  void give_up();
   /// Gives the caller's own .grad exactly what eager would have.
   void commit();
   /// Puts every .grad back as it was.
@@ -38,7 +43,7 @@ class Gradients {
  private:
   std::vector<Slot> slots_;
   std::vector<std::pair<const Source*, at::Tensor>> others_;  // buffers and user tensors with their .grad
-  bool done_ = false;
+  bool done_ = false, given_up_ = false;
 };
 
 }  // namespace precast::trace

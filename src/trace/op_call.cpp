@@ -8,6 +8,7 @@
 
 #include "host_torch/attributes.h"
 #include "trace/attribute.h"
+#include "trace/symbols.h"
 #include "util/errors.h"
 
 namespace precast::trace {
@@ -36,9 +37,11 @@ void OpCall::run_unrecorded() {
   if (info_.special == OpInfo::Special::zero_tensor) {
     static const auto zeros = c10::Dispatcher::singleton().findSchemaOrThrow("aten::zeros", "");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return zeros.callBoxed(stack_);
+    zeros.callBoxed(stack_);
+  } else {
+    op_.redispatchBoxed(below_, stack_);
   }
-  op_.redispatchBoxed(below_, stack_);
+  ran_ = true;
 }
 
 /// Operands whose values do not matter, so that their memory can be opened.
@@ -304,7 +307,8 @@ void OpCall::take_results() {
                   info_.name + " returns something that has no form in a graph (" + v.tagKind() + ")");
       if (expect) out.expect = std::move(*expect);
       needed_ = true;
-      r_.conditions.push_back(info_.name + origins() + " = " + host_torch::in_words(out.expect));
+      r_.conditions.push_back(info_.name + origins() + " = " + host_torch::in_words(out.expect) +
+                              (r_.name_places ? calling_place() : ""));
     }
     node_.outs.push_back(std::move(out));
   }

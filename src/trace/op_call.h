@@ -11,9 +11,10 @@ namespace precast::trace {
 
 class OpCall {
  public:
+  /// `ran` becomes true once the op has been run for real.
   OpCall(OpRecorder& recorder, const c10::OperatorHandle& op, const OpInfo& info, c10::DispatchKeySet below,
-         torch::jit::Stack* stack)
-      : r_(recorder), op_(op), info_(info), below_(below), stack_(stack) {}
+         torch::jit::Stack* stack, bool& ran)
+      : r_(recorder), op_(op), info_(info), below_(below), stack_(stack), ran_(ran) {}
 
   void run();
 
@@ -89,6 +90,7 @@ class OpCall {
   const OpInfo& info_;
   c10::DispatchKeySet below_;
   torch::jit::Stack* stack_;
+  bool& ran_;
 
   ir::Node node_;
   c10::SmallVector<Operand, 8> operands_;

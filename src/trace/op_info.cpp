@@ -4,6 +4,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "host_torch/random_ops.h"
+
 namespace precast::trace {
 
 namespace {
@@ -118,9 +120,7 @@ std::unique_ptr<OpInfo> op_info(const c10::OperatorHandle& op) {
   info->composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   info->reshapes = op.hasTag(at::Tag::inplace_view) || base == "aten::set_" || base == "aten::set_data";
   info->resizes = base == "aten::resize_" || base == "aten::resize_as_";
-  info->random = op.hasTag(at::Tag::nondeterministic_seeded) ||
-                 std::any_of(info->args.begin(), info->args.end(),
-                             [](auto& a) { return a.type->kind() == c10::TypeKind::GeneratorType; });
+  info->random = host_torch::is_random(op);
   info->pointwise = op.hasTag(at::Tag::pointwise);
   info->uninitialized = listed(kUninitialized, base) && !schema.hasAnyAliasInfo();
   info->metadata_only = listed(kMetadataOnly, base);

@@ -11,6 +11,37 @@
 namespace precast::trace {
 
 void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) {
+  bool ran = false;
+  if (!run_through) return record(op, below, stack, ran);
+  if (refusal_) return run_unrecorded(op, below, stack);
+  const size_t begin = stack->size() - op.schema().arguments().size();
+  const std::vector<c10::IValue> arguments(stack->begin() + static_cast<std::ptrdiff_t>(begin), stack->end());
+  try {
+    record(op, below, stack, ran);
+  } catch (const PrecompileError&) {
+    if (!refusal_) throw;
+    unseal_all();
+    if (ran) return;
+    stack->resize(begin);
+    stack->insert(stack->end(), arguments.begin(), arguments.end());
+    c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+    op.redispatchBoxed(below, stack);
+  }
+}
+
+void OpRecorder::run_unrecorded(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) {
+  if (before_unrecorded) before_unrecorded();
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  op.redispatchBoxed(below, stack);
+}
+
+void OpRecorder::refuse_call(const std::string& message) {
+  if (!refusal_) refusal_.emplace(message);
+  if (!run_through) throw *refusal_;
+  unseal_all();
+}
+
+void OpRecorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack, bool& ran) {
   std::unique_lock lock(mutex_);
   const OpInfo& info = infos_.get(op);
   if (decompose) {
@@ -25,14 +56,15 @@ void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, t
       lock.unlock();  // its inner ops are recorded instead
       if (run_without_reading(op, *stack)) return;
       op.redispatchBoxed(below, stack);
+      ran = true;
       lock.lock();
-      conditions.take_results(*stack);
+      if (!given_up()) conditions.take_results(*stack);
       return;
     }
   }
   ++op_count_;
   storages.sweep();
-  const auto call = [&] { OpCall(*this, op, info, below, stack).run(); };
+  const auto call = [&] { OpCall(*this, op, info, below, stack, ran).run(); };
   dynamic ? dynamic->run(op, info, stack, call) : call();
 }
 
@@ -194,6 +226,7 @@ void OpRecorder::renew_watched(StorageState& s) {
 }
 
 void OpRecorder::seal(StorageState& s) {
+  if (given_up()) return;
   const bool literal = s.maker && s.maker->uninitialized && s.value == ir::kNoValue;  // raw writes may still come
   if (!s.may_seal || s.sealed || literal || s.size == 0 || s.held_open) return;
   trace::seal(s.impl, s.number);

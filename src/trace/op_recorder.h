@@ -28,6 +28,9 @@ class OpRecorder {
   Births births;
   int reading_values = 0;                   // composite kernels that run now and read values through a pointer
   std::vector<std::string> conditions;      // recorded values, in words
+  bool name_places = false;                 // and where they were read
+  bool run_through = false;                 // after a refusal fn goes on, unrecorded
+  std::function<void()> before_unrecorded;  // called before each op then
   std::atomic<bool> foreign_draws = false;  // another thread drew random numbers meanwhile
   bool draws() const { return !builder.random_nodes.empty(); }
 
@@ -38,6 +41,8 @@ class OpRecorder {
 
   /// Runs the op for real and records it.
   void run(const c10::OperatorHandle&, c10::DispatchKeySet below, torch::jit::Stack*);
+  /// As refuse(), of something that is no op: throws only where fn shall not go on.
+  void refuse_call(const std::string& message);
 
   /// The value `t` has now; `reader` is for the message when the graph does not know it.
   ir::ValueId read(const at::Tensor& t, const std::string& reader);
@@ -65,6 +70,9 @@ class OpRecorder {
 
  private:
   friend class OpCall;
+  void record(const c10::OperatorHandle&, c10::DispatchKeySet below, torch::jit::Stack*, bool& ran);
+  void run_unrecorded(const c10::OperatorHandle&, c10::DispatchKeySet below, torch::jit::Stack*);
+  bool given_up() const { return run_through && refusal_; }
   void refuse_literal(const StorageState&, const std::string& what);
   void refuse_unknown(const at::Tensor&, const std::string& reader);
   void check_view(const StorageState&, const at::Tensor&, const std::string& reader);

@@ -35,6 +35,7 @@ class KeepRandomState {
  public:
   explicit KeepRandomState(bool needed);
   ~KeepRandomState();
+  bool changed() const;  // since
   KeepRandomState(const KeepRandomState&) = delete;
   KeepRandomState& operator=(const KeepRandomState&) = delete;
 

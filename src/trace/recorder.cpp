@@ -35,6 +35,9 @@ class Call {
         inputs_(sources, recorder_.storages, recorder_.builder, options.verify),
         gradients_(inputs_, recorder_.storages) {
     recorder_.decompose = options.decompose;
+    recorder_.name_places = options.name_places;
+    recorder_.run_through = options.run_through && !dynamic_;
+    recorder_.before_unrecorded = [this] { gradients_.give_up(); };
     recorder_.watch_contents = options.verify;
     recorder_.dynamic = dynamic_.get();
     if (dynamic_) dynamic_->set_refusal([this](Check c, const std::string& m) { recorder_.refuse(c, m); });
@@ -45,6 +48,9 @@ class Call {
     std::vector<Leaf> results;
     try {
       results = call(fn);
+    } catch (const RanThrough&) {
+      finish_gradients();
+      throw;
     } catch (const PrecompileError&) {
       undo();
       throw;
@@ -54,6 +60,13 @@ class Call {
     }
     try {
       return conclude(std::move(results));
+    } catch (const PrecompileError& e) {
+      if (recorder_.run_through) {
+        finish_gradients();
+        throw RanThrough(e.what());
+      }
+      undo();
+      throw;
     } catch (...) {
       undo();
       throw;
@@ -82,8 +95,13 @@ class Call {
     }
     recorder_.unseal_all();
     at::autocast::clear_cache();
-    if (recorder_.refusal()) throw *recorder_.refusal();
+    if (recorder_.refusal() && !recorder_.run_through) throw *recorder_.refusal();
+    if (recorder_.refusal() && !thrown) {
+      gradients_.give_up();
+      throw RanThrough(recorder_.refusal()->what());
+    }
     if (!thrown) return results;
+    if (recorder_.refusal()) gradients_.give_up();
     try {
       std::rethrow_exception(thrown);
     } catch (const std::exception& e) {

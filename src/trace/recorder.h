@@ -42,6 +42,8 @@ struct Options {
   bool verify = true;           // replay the graph on the inputs as they were, and compare
   bool verify_later = false;    // or leave that to the caller, if it may be put off: Recording::replay
   bool seal_inputs = false;     // raw access to inputs inside fn is an error (never with other threads on them)
+  bool name_places = false;     // conditions say where in the user's source they were read (slow)
+  bool run_through = false;     // after a refusal fn goes on, unrecorded; then RanThrough is thrown
   bool marks = true;            // marked dims are open; false: marks say nothing
   bool keep_gradients = false;  // the caller's .grad are put back, by identity, when the call is over
   /// Computes an op with others, which are recorded in its place; false: it does not, and left the stack alone.
@@ -50,6 +52,11 @@ struct Options {
   std::function<void(ir::Graph&, const artifact::Signature&)> accept{};
   /// Asked when all is recorded and verified: true takes the effects of the call back, and nobody may use its results.
   std::function<bool()> discard{};
+};
+
+/// The call cannot be recorded, and has been made to its end: its effects stand, and what fn returned is eager's.
+struct RanThrough : PrecompileError {
+  using PrecompileError::PrecompileError;
 };
 
 struct Recording {
@@ -65,7 +72,8 @@ struct Recording {
 /// Runs fn once, with grad mode on. Where user tensors carry marks (precast/dynamic.h) the graph and the signature have
 /// symbols. An exception of fn passes through; its effects so far stand, as eager's would.
 /// Throws PrecompileError when the call breaks the contract: then written inputs, buffers, gradients and the random
-/// number generator are as they were before.
+/// number generator are as they were before. With `run_through` that
+/// is so only where fn could not be run to its end.
 Recording record(const Sources&, const std::function<std::vector<Leaf>()>& fn, const Options& = {});
 
 }  // namespace precast::trace

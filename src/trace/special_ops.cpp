@@ -37,6 +37,7 @@ bool OpCall::run_accumulation() {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
     with_memory_open([&] { grad.copy_(added); });
+    ran_ = true;
   } else {
     call_kernel();
   }

@@ -8,6 +8,7 @@
 #include "host_torch/attributes.h"
 #include "host_torch/tensor_types.h"
 #include "trace/attribute.h"
+#include "trace/symbols.h"
 
 namespace precast::trace {
 
@@ -101,7 +102,8 @@ void ValueConditions::fix_values(const at::Tensor& t, const std::string& argumen
   r_.builder.graph.nodes.push_back(std::move(equal));
   const int64_t* p = numbers.const_data_ptr<int64_t>();
   r_.conditions.push_back(info_.name + ": " + argument + " = " +
-                          host_torch::in_words(ir::Attr(std::vector<int64_t>(p, p + numbers.numel()))));
+                          host_torch::in_words(ir::Attr(std::vector<int64_t>(p, p + numbers.numel()))) +
+                          (r_.name_places ? calling_place() : ""));
 }
 
 void ValueConditions::take_results(const torch::jit::Stack& stack) {

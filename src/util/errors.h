@@ -12,6 +12,11 @@ struct InternalError : std::logic_error {
   explicit InternalError(const std::string& what);
 };
 
+/// A function that the user gave for a backend broke its contract.
+struct BackendError : PrecompileError {
+  using PrecompileError::PrecompileError;
+};
+
 /// Throws InternalError("file:line: message ... please report").
 [[noreturn]] void internal_error(const char* file, int line, const std::string& message);
 

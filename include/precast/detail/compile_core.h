@@ -50,6 +50,9 @@ struct CompiledResult {
 bool call(CompiledFunction&, const Arguments&, std::span<const std::byte> closure, const EagerCall& eager,
           CompiledResult& out);
 
+/// A call whose arguments cannot be described: runs eagerly, or throws CompileError (`fullgraph`).
+void call_unseen(CompiledFunction&, const EagerCall&, const std::string& why);
+
 std::string explain(const CompiledFunction&);
 
 }  // namespace precast::detail
