@@ -82,11 +82,10 @@ void MemberBytes::forgive_changes() {
     const auto keep_until = [&](size_t to) {
       if (from < to) kept.push_back({r.where + from, to - from, r.copy + from, r.module, r.object});
     };
-    for (size_t word = 0; word < r.size; word += sizeof(void*)) {
-      const size_t size = std::min(sizeof(void*), r.size - word);
-      if (!std::memcmp(r.where + word, copy_.data() + r.copy + word, size)) continue;
-      keep_until(word);
-      from = word + size;
+    for (size_t i = 0; i < r.size; ++i) {
+      if (r.where[i] == copy_[r.copy + i]) continue;
+      keep_until(i);
+      from = i + 1;
     }
     keep_until(r.size);
   }

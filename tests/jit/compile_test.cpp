@@ -8,37 +8,12 @@
 #include <cstdlib>
 #include <thread>
 
+#include "jit/support.h"
 #include "util/files.h"
 #include "util/temp_folder.h"
-#include "util/warn.h"
 
 using namespace precast;
-
-namespace {
-
-struct Mlp : torch::nn::Module {
-  torch::nn::Linear a{nullptr}, b{nullptr};
-  explicit Mlp(int64_t width = 16) {
-    a = register_module("a", torch::nn::Linear(8, width));
-    b = register_module("b", torch::nn::Linear(width, 4));
-  }
-  at::Tensor forward(at::Tensor x) { return b(torch::relu(a(x))); }
-};
-
-struct Warnings {
-  std::vector<std::string> seen;
-  WarningSink before = set_warning_sink([this](std::string_view w) { seen.emplace_back(w); });
-  ~Warnings() { set_warning_sink(before); }
-};
-
-bool contains(const std::string& text, const std::string& part) {
-  const bool has = text.find(part) != text.npos;
-  CHECK_MESSAGE(has, text);
-  return has;
-}
-bool close(const at::Tensor& a, const at::Tensor& b) { return at::allclose(a, b, 1e-4, 1e-5, true); }
-
-}  // namespace
+using namespace precast::test;
 
 TEST_CASE("compile: the first call is eager's, later ones are compiled") {
   int runs = 0;
@@ -93,58 +68,6 @@ TEST_CASE("compile: sizes that change become dynamic") {
   contains(guards.explain(), "sizes are not dynamic: ");
 }
 
-TEST_CASE("compile: gradients through a compiled module") {
-  Mlp net, same;
-  {
-    torch::NoGradGuard no_grad;
-    for (size_t i = 0; i < net.parameters().size(); ++i) same.parameters()[i].copy_(net.parameters()[i]);
-  }
-  const auto f = compile(net);
-  torch::optim::SGD fast(net.parameters(), 0.1), slow(same.parameters(), 0.1);
-  for (int step = 0; step < 6; ++step) {
-    const at::Tensor x = torch::randn({3, 8}), y = torch::randn({3, 4});
-    const auto loss = torch::mse_loss(f(x), y), expected = torch::mse_loss(same.forward(x), y);
-    CHECK(close(loss, expected));
-    fast.zero_grad(), slow.zero_grad();
-    loss.backward(), expected.backward();
-    for (size_t i = 0; i < net.parameters().size(); ++i)
-      CHECK(close(net.parameters()[i].grad(), same.parameters()[i].grad()));
-    fast.step(), slow.step();
-  }
-  contains(f.explain(), "forward and backward");
-  contains(f.explain(), "1 variant, 0 recompiles, 0 eager calls");
-  torch::NoGradGuard no_grad;  // is a guard
-  const at::Tensor x = torch::randn({3, 8});
-  CHECK(close(f(x), same.forward(x)));
-  CHECK(close(f(x), same.forward(x)));
-  contains(f.explain(), "grad mode: expected on, found off");
-}
-
-TEST_CASE("compile: arguments that require grad, several results, a result without gradient") {
-  const auto fn = [](at::Tensor a, at::Tensor b) {
-    return std::tuple((a * b).sum(1), a.sin() * 2, (a > 0), b.detach() + 1);
-  };
-  const auto f = compile(fn);
-  for (int i = 0; i < 3; ++i) {
-    const at::Tensor a = torch::randn({4, 5}, torch::requires_grad()), b = torch::randn({5}, torch::requires_grad());
-    const at::Tensor a2 = a.detach().clone().requires_grad_(), b2 = b.detach().clone().requires_grad_();
-    const auto [p, q, r, s] = f(a, b);
-    const auto [p2, q2, r2, s2] = fn(a2, b2);
-    CHECK(close(p, p2));
-    CHECK(close(q, q2));
-    CHECK(torch::equal(r, r2));
-    CHECK((p.requires_grad() && q.requires_grad() && !r.requires_grad() && !s.requires_grad()));
-    (p.sum() + q.square().sum()).backward();
-    (p2.sum() + q2.square().sum()).backward();
-    CHECK(close(a.grad(), a2.grad()));
-    CHECK(close(b.grad(), b2.grad()));
-    if (i == 2) CHECK_THROWS_WITH(p.sum().backward(), doctest::Contains("second time"));
-    const auto [u, v, w, z] = f(a, b);
-    v.sum().backward();  // the first result has no gradient
-    CHECK(close(b.grad(), b2.grad()));
-  }
-}
-
 TEST_CASE("compile: batch norm in training, dropout, writes") {
   struct Net : torch::nn::Module {
     torch::nn::Conv2d conv{nullptr};
@@ -179,28 +102,6 @@ TEST_CASE("compile: batch norm in training, dropout, writes") {
   for (int i = 0; i < 2; ++i) CHECK(close(f(x), same.forward(x)));
   contains(f.explain(), "2 variants");
   contains(f.explain(), "another mode (train, eval)");
-}
-
-TEST_CASE("compile: a gradient penalty through a compiled network") {
-  Mlp net, same;
-  {
-    torch::NoGradGuard no_grad;
-    for (size_t i = 0; i < net.parameters().size(); ++i) same.parameters()[i].copy_(net.parameters()[i]);
-  }
-  const auto f = compile([](Mlp& m, at::Tensor x) { return m.b(torch::tanh(m.a(x))); });
-  const auto eager = [](Mlp& m, at::Tensor x) { return m.b(torch::tanh(m.a(x))); };
-  for (int i = 0; i < 3; ++i) {
-    const at::Tensor x = torch::randn({3, 8}, torch::requires_grad()), x2 = x.detach().clone().requires_grad_();
-    const auto penalty = [](const at::Tensor& y, const at::Tensor& x) {
-      return torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0].square().sum() + y.square().sum();
-    };
-    net.zero_grad(), same.zero_grad();
-    penalty(f(net, x), x).backward();
-    penalty(eager(same, x2), x2).backward();
-    for (size_t k = 0; k < net.parameters().size(); ++k)
-      CHECK(close(net.parameters()[k].grad(), same.parameters()[k].grad()));
-    CHECK(close(x.grad(), x2.grad()));
-  }
 }
 
 TEST_CASE("compile: values read on the host are conditions; each path is a variant") {

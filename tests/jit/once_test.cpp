@@ -1,0 +1,227 @@
+// compile(): a call that cannot be recorded is made once all the same, and what it drew and wrote is eager's.
+#include <doctest/doctest.h>
+#include <precast/compile.h>
+
+#include "jit/support.h"
+
+using namespace precast;
+using namespace precast::test;
+
+namespace {
+
+at::Tensor random_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
+
+/// Calls f and fn in turns on equal seeds; checks results and the generator after each call.
+template <class F, class Fn>
+void check_draws(const F& f, const Fn& fn, const std::vector<at::Tensor>& arguments) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  torch::manual_seed(3);
+  for (const at::Tensor& x : arguments) {
+    const at::Tensor before = random_state();
+    const at::Tensor found = f(x), after = random_state();
+    generator.set_state(before);
+    CHECK(close(found, fn(x)));
+    CHECK(torch::equal(after, random_state()));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("compile: where a condition fails, no random number has been drawn") {
+  const at::Tensor up = torch::ones({2}), down = -up;
+  const auto early = [](at::Tensor x) {
+    const at::Tensor r = torch::rand({2});
+    return (x.sum() > 0).item<bool>() ? r + 1 : r - 1;
+  };
+  const auto on_random = [](at::Tensor x) {
+    const at::Tensor r = torch::rand({1});
+    return (r > 0.5).item<bool>() ? r + x : torch::dropout(x, 0.5, true);
+  };
+  for (const char* backend : {"inductor", "aot_eager"}) {
+    check_draws(compile(early, {.backend = backend}), early, {up, up, down, down, up, down, down, up});
+    check_draws(compile(on_random, {.backend = backend}), on_random, std::vector<at::Tensor>(20, up));
+  }
+}
+
+TEST_CASE("compile: a call that is refused runs once, to its end") {
+  Warnings warnings;
+  const at::Tensor other = torch::full({2}, 5.0);
+  int runs = 0;
+  const auto reads = [&](at::Tensor x, at::Tensor log) {
+    ++runs;
+    log.add_(1);
+    const at::Tensor y = x * 2 + torch::rand({2});
+    log.add_(other);  // closed over
+    return y + other;
+  };
+  const auto f = compile(reads);
+  const at::Tensor x = torch::ones({2}), log = torch::zeros({2}), expected_log = torch::zeros({2});
+  for (int i = 0; i < 3; ++i) {
+    torch::manual_seed(i);
+    const at::Tensor found = f(x, log), state = random_state();
+    CHECK(runs == i + 1);
+    torch::manual_seed(i);
+    CHECK(torch::equal(found, reads(x, expected_log)));
+    --runs;
+    CHECK(torch::equal(state, random_state()));
+    CHECK(torch::equal(log, expected_log));
+  }
+  REQUIRE(warnings.seen.size() == 1);
+  contains(warnings.seen[0], "closed over");
+
+  const auto raw = compile([](at::Tensor x) {
+    x.data_ptr<float>()[0] += 1;
+    return x * 2;
+  });
+  const at::Tensor counted = torch::zeros({2});
+  for (int i = 1; i < 4; ++i) {
+    raw(counted);
+    CHECK(counted[0].item<float>() == i);
+  }
+  const auto rebinds = compile([](at::Tensor& x) { x = x * 2; });
+  at::Tensor bound = torch::ones({2});
+  for (int i = 1; i < 4; ++i) {
+    rebinds(bound);
+    CHECK(bound[0].item<float>() == std::pow(2, i));
+  }
+  const auto off = disable([](at::Tensor x) { return x * 2; });
+  int calls = 0;
+  const auto calls_disabled = compile([&](at::Tensor x) { return ++calls, off(x) + 1; });
+  for (int i = 1; i < 4; ++i) {
+    CHECK(torch::equal(calls_disabled(x), x * 2 + 1));
+    CHECK(calls == i);
+  }
+}
+
+TEST_CASE("compile: autograd's history is that of one call, refused or not") {
+  Warnings warnings;
+  const auto fn = [](at::Tensor x, at::Tensor w) { return x.add_(w), x * 2; };
+  const auto f = compile(fn);
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor w = torch::ones({2}).requires_grad_(), x = torch::zeros({2});
+    f(x, w).sum().backward();
+    CHECK(torch::equal(w.grad(), torch::full({2}, 2.0)));
+    CHECK(torch::equal(x, torch::ones({2})));
+  }
+}
+
+TEST_CASE("compile: an optimizer inside the function steps once a call") {
+  Warnings warnings;
+  Mlp net, same;
+  copy_state(net, same);
+  torch::optim::Adam a(net.parameters(), 0.1), b(same.parameters(), 0.1);
+  const auto step = [](Mlp& m, torch::optim::Adam* optimizer, at::Tensor x) {
+    optimizer->zero_grad();
+    const at::Tensor loss = m.a(x).square().mean();  // `b` gets no gradient
+    loss.backward();
+    torch::nn::utils::clip_grad_norm_(m.a->parameters(), 0.5);
+    optimizer->step();
+    return loss.detach();
+  };
+  torch::optim::Adam* of = &a;
+  const auto f = compile([&](Mlp& m, at::Tensor x) { return step(m, of, x); });
+  for (int i = 0; i < 4; ++i) {
+    const at::Tensor x = torch::randn({4, 8});
+    CHECK(close(f(net, x), step(same, &b, x)));
+    for (size_t k = 0; k < net.parameters().size(); ++k) {
+      CHECK(close(net.parameters()[k], same.parameters()[k]));
+      const at::Tensor &g = net.parameters()[k].grad(), &h = same.parameters()[k].grad();
+      CHECK(g.defined() == h.defined());
+      if (g.defined() && h.defined()) CHECK(close(g, h));
+    }
+  }
+}
+
+TEST_CASE("compile: real numbers that are read end in eager calls, after few variants") {
+  Warnings warnings;
+  int runs = 0;
+  const auto fn = [&](at::Tensor x) { return ++runs, x * x.sum().item<double>(); };
+  const auto f = compile(fn);
+  for (int i = 0; i < 12; ++i) {
+    const at::Tensor x = torch::randn({3});
+    CHECK(close(f(x), x * x.sum().item<double>()));
+  }
+  CHECK(runs == 12);
+  REQUIRE(warnings.seen.size() == 1);
+  contains(warnings.seen[0], "compare tensors instead of numbers");
+  contains(f.explain(), "1 variant,");
+}
+
+TEST_CASE("compile: a size that values decide, read as a number, is a condition") {
+  const auto fn = [](at::Tensor x) {
+    const at::Tensor at = x.nonzero();
+    return torch::full({2}, static_cast<double>(at.size(0)));
+  };
+  const auto f = compile(fn);
+  for (const double fill : {1.0, 0.0, 1.0, 0.0}) {
+    const at::Tensor x = torch::full({3}, fill);
+    CHECK(torch::equal(f(x), fn(x)));
+  }
+}
+
+TEST_CASE("compile: errors of ops without results are eager's") {
+  const auto invert = compile([](at::Tensor x) { return at::linalg_inv(x); }, {.fullgraph = true});
+  const auto factor = compile([](at::Tensor x) { return at::linalg_cholesky(x); }, {.fullgraph = true});
+  for (int i = 0; i < 3; ++i) {
+    CHECK(close(invert(torch::eye(3) * 2), torch::eye(3) * 0.5));
+    CHECK(close(factor(torch::eye(3) * 4), torch::eye(3) * 2));
+  }
+  CHECK_THROWS_AS(invert(torch::zeros({3, 3})), c10::LinAlgError);
+  CHECK_THROWS_AS(factor(-torch::eye(3)), c10::LinAlgError);
+}
+
+TEST_CASE("compile: reset within the function, arguments without a form, inference tensors") {
+  Warnings warnings;
+  const at::Tensor x = torch::ones({2});
+  const auto resets = compile([](at::Tensor x) {
+    reset();
+    return x * 2;
+  });
+  for (int i = 0; i < 3; ++i) CHECK(torch::equal(resets(x), x * 2));
+
+  const auto large = compile([](at::Tensor x, uint64_t n) { return n > (uint64_t{1} << 63) ? x * 2 : x; });
+  for (int i = 0; i < 3; ++i) CHECK(torch::equal(large(x, ~uint64_t{0}), x * 2));
+  const auto whole = compile([](at::Tensor x, uint64_t n) { return n ? x * 2 : x; }, {.fullgraph = true});
+  CHECK_THROWS_AS(whole(x, ~uint64_t{0}), CompileError);
+
+  const auto writes = compile([](at::Tensor x) { return x.mul_(2), x + 1; });
+  for (int i = 0; i < 3; ++i) writes(torch::ones({2}));
+  at::Tensor inferred;
+  {
+    const c10::InferenceMode mode;
+    inferred = torch::ones({2});
+  }
+  CHECK_THROWS_WITH(writes(inferred), doctest::Contains("Inplace update to inference tensor"));
+}
+
+TEST_CASE("compile: reasons are those of the nearest variant; errors say where") {
+  const at::Tensor x = torch::ones({3});
+  const auto f = compile([](at::Tensor x) { return x * 2; });
+  f(x), f(x.to(at::kDouble));
+  at::globalContext().setDeterministicAlgorithms(true, false);
+  f(x);
+  at::globalContext().setDeterministicAlgorithms(true, true);
+  f(x);
+  at::globalContext().setDeterministicAlgorithms(false, false);
+  contains(f.explain(), "made because: deterministic algorithms: expected off, found on");
+  contains(f.explain(), "deterministic algorithms: expected on, found on (warnings only)");
+  contains(f.explain(), "default dtype Float");
+
+  const auto whole = compile([](at::Tensor x) { return x.sum().item<float>() > 0 ? x : -x; }, {.fullgraph = true});
+  std::string what;
+  try {
+    whole(x);
+  } catch (const CompileError& e) {
+    what = e.what();
+  }
+  contains(what, "_local_scalar_dense");
+  CHECK_MESSAGE((what.find(" at ") != what.npos || what.find(" called by ") != what.npos), what);
+
+  Warnings warnings;
+  const int before = get_cache_size_limit();
+  set_cache_size_limit(1);
+  const auto limited = compile([](at::Tensor x, int64_t n) { return x * n; });
+  for (int64_t n = 0; n < 3; ++n) CHECK(torch::equal(limited(x, n), x * n));
+  set_cache_size_limit(before);
+  contains(limited.explain(), "other calls run eagerly: the limit of 1 variants");
+}
