@@ -74,9 +74,35 @@ void CompiledFunction::note_likely(const VariantPtr& v) {
   likely_ = static_cast<size_t>(std::ranges::find(variants_, v) - variants_.begin());
 }
 
+/// While fn runs: what it writes to members of modules itself is no change to any variant.
+class CompiledFunction::OwnChanges {
+ public:
+  OwnChanges(CompiledFunction& f, const Seen& s) : f_(f), seen_(s) {
+    if (s.model) before_.emplace(std::span(s.arguments.modules.data(), s.arguments.modules.size()), s.model->objects());
+  }
+  ~OwnChanges() {
+    if (!before_ || before_->hold()) return;
+    const std::unique_lock lock(f_.mutex_);
+    for (const VariantPtr& v : f_.variants_)
+      if (v->members && v->model->objects() == seen_.model->objects()) v->members->follow(*before_);
+  }
+  OwnChanges(const OwnChanges&) = delete;
+  OwnChanges& operator=(const OwnChanges&) = delete;
+
+ private:
+  CompiledFunction& f_;
+  const Seen& seen_;
+  std::optional<jit::MemberBytes> before_;
+};
+
 void CompiledFunction::run_eagerly(const EagerCall& eager) {
   ++eager_calls_;
   eager.run(eager.self, nullptr);
+}
+
+void CompiledFunction::run_eagerly(const Seen& s, const EagerCall& eager) {
+  const OwnChanges changes(*this, s);
+  run_eagerly(eager);
 }
 
 bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closure, const EagerCall& eager,
@@ -88,8 +114,8 @@ bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closu
   std::string refusal;
   while (true) {
     while (const VariantPtr v = find(seen, refused)) {
-      if (v->runs_eagerly) return run_eagerly(eager), false;
-      if (settings_.async && !v->is_ready()) return run_eagerly(eager), false;
+      if (v->runs_eagerly) return run_eagerly(seen, eager), false;
+      if (settings_.async && !v->is_ready()) return run_eagerly(seen, eager), false;
       if (run(v, seen, eager, out, refusal)) {
         if (!refused.empty()) note_likely(v);
         return out.keeps != nullptr;
@@ -99,7 +125,7 @@ bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closu
     }
     std::unique_lock lock(recording_, std::try_to_lock);
     if (!lock.owns_lock()) {  // another thread records: it may be this very kind of call
-      if (settings_.async) return run_eagerly(eager), false;
+      if (settings_.async) return run_eagerly(seen, eager), false;
       lock.lock();
     }
     if (find(seen, refused)) continue;
@@ -137,7 +163,7 @@ bool CompiledFunction::run(const VariantPtr& variant, const Seen& s, const Eager
   }
   if (*v.unchecked) {
     const std::unique_lock lock(v.checking, std::try_to_lock);
-    if (!lock.owns_lock()) return run_eagerly(eager), true;
+    if (!lock.owns_lock()) return run_eagerly(s, eager), true;
     if (verify(v, s, eager, *p)) {
       *v.unchecked = false;
       return true;
@@ -227,6 +253,7 @@ bool CompiledFunction::verify(jit::Variant& v, const Seen& s, const EagerCall& e
   generator.set_state(numbers);
   {
     const at::AutoGradMode as_called(s.ambient.grad);
+    const OwnChanges changes(*this, s);
     eager.run(eager.self, nullptr);
   }
   ++v.hits;
@@ -277,7 +304,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   if (stance == StanceKind::fail_on_recompile)
     throw CompileError(name_ + ": the stance is \"fail_on_recompile\", and no compiled code serves this call" +
                        (why.empty() ? "" : ": " + why));
-  if (stance == StanceKind::eager_on_recompile) return run_eagerly(eager);
+  if (stance == StanceKind::eager_on_recompile) return run_eagerly(s, eager);
   if (alike >= kRealConditions) return give_up_on_reals(s, eager);
   if (made) jit::log("recompiles", name_ + ": " + why);
   if (made >= static_cast<size_t>(get_cache_size_limit())) {
@@ -289,13 +316,14 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
       limit_ = limit;
     }
     if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + limit);
-    return run_eagerly(eager);
+    return run_eagerly(s, eager);
   }
 
-  if (settings_.async && is_new(s)) return run_eagerly(eager);  // a call that never comes back costs nothing
+  if (settings_.async && is_new(s)) return run_eagerly(s, eager);  // a call that never comes back costs nothing
   // A replay takes as long as the call, and more: the thread that compiles makes it. Where it cannot, since the program
   // has gone on and written to what the call saw, a later call compares what was compiled.
   const bool later = settings_.async && checks_later_;
+  const OwnChanges changes(*this, s);
   jit::OpenDims open = dims_to_open(s);
   auto v = std::make_shared<jit::Variant>(s, open);
   const auto add = [&] {
@@ -327,7 +355,6 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     if (settings_.fullgraph) throw CompileError(name_ + " cannot be compiled as one graph: " + e.what());
     if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + e.what());
     v->give_up(e.what());
-    v->forgive_own_changes();
     add();
     if (!dynamic_cast<const trace::RanThrough*>(&e)) return run_eagerly(eager);
     ++eager_calls_;  // it has been one
@@ -335,7 +362,6 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   }
   recorded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (recorded.discarded) eager.run(eager.self, nullptr);
-  v->forgive_own_changes();
   if (later && !jit::can_be_compared(recorded.signature)) {  // so the next one is recorded and replayed
     checks_later_ = false;
     return;
@@ -393,8 +419,7 @@ void CompiledFunction::give_up_on_reals(const Seen& s, const EagerCall& eager) {
     std::erase_if(variants_, [&](const VariantPtr& other) { return other->reads_reals && other->holds(s); });
     variants_.push_back(v);
   }
-  run_eagerly(eager);
-  v->forgive_own_changes();
+  run_eagerly(s, eager);
 }
 
 void CompiledFunction::reset() {

@@ -38,7 +38,9 @@ class CompiledFunction {
   static jit::Again again(const VariantPtr&, const Seen&, const EagerCall&);
   void give_up_on_reals(const Seen&, const EagerCall&);
   void note_likely(const VariantPtr&);
+  class OwnChanges;
   void run_eagerly(const EagerCall&);
+  void run_eagerly(const Seen&, const EagerCall&);
   bool is_new(const Seen&);
   jit::OpenDims dims_to_open(const Seen&) const;
 

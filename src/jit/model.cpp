@@ -24,7 +24,11 @@ Model::Model(const detail::Arguments& a)
     : imprint_(refs(a), tensors_of(a)), objects_(refs(a)), modes_(host_torch::module_modes(refs(a))) {}
 
 bool Model::is(std::span<const detail::ModuleRef> modules, Tensors& tensors) const {
-  return objects_.live() && imprint_.matches(modules, tensors);
+  const size_t size = tensors.size();
+  if (!objects_.live() || !imprint_.matches(modules, tensors)) return false;
+  if (objects_.of_same_classes()) return true;
+  tensors.resize(size);
+  return false;
 }
 
 ModelPtr Models::find(const detail::Arguments& a, Tensors& tensors) {

@@ -19,6 +19,7 @@ ModuleObjects::ModuleObjects(std::span<const detail::ModuleRef> modules) {
 
 void ModuleObjects::add(const torch::nn::Module& m) {
   all_.push_back(&m);
+  classes_.push_back(&typeid(m));
   owners_.push_back(m.weak_from_this());
   owned_.push_back(!owners_.back().expired());
   for (const auto& child : host_torch::own_children(m))
@@ -27,7 +28,7 @@ void ModuleObjects::add(const torch::nn::Module& m) {
 
 bool ModuleObjects::operator==(const ModuleObjects& other) const {
   const auto same = [](const auto& a, const auto& b) { return !a.owner_before(b) && !b.owner_before(a); };
-  return all_ == other.all_ && std::ranges::equal(owners_, other.owners_, same) &&
+  return all_ == other.all_ && classes_ == other.classes_ && std::ranges::equal(owners_, other.owners_, same) &&
          std::ranges::equal(scripts_, other.scripts_, [](const auto& a, const auto& b) {
            return a._unsafe_get_target() == b._unsafe_get_target();
          });
@@ -38,6 +39,12 @@ bool ModuleObjects::live() const {
   for (size_t i = 0; i < owners_.size(); ++i) live &= owners_[i].expired() != static_cast<bool>(owned_[i]);
   for (const auto& script : scripts_) live &= !script.expired();
   return live;
+}
+
+bool ModuleObjects::of_same_classes() const {
+  bool same = true;
+  for (size_t i = 0; i < all_.size(); ++i) same &= typeid(*all_[i]) == *classes_[i];
+  return same;
 }
 
 MemberBytes::MemberBytes(std::span<const detail::ModuleRef> modules, const ModuleObjects& objects) {
@@ -71,25 +78,11 @@ bool MemberBytes::hold() const {
   return std::ranges::all_of(ranges_, [&](const Range& r) { return holds(r); });
 }
 
-void MemberBytes::forgive_changes() {
-  std::vector<Range> kept;
-  for (const Range& r : ranges_) {
-    if (holds(r)) {
-      kept.push_back(r);
-      continue;
-    }
-    size_t from = 0;  // of the part that is still kept
-    const auto keep_until = [&](size_t to) {
-      if (from < to) kept.push_back({r.where + from, to - from, r.copy + from, r.module, r.object});
-    };
-    for (size_t i = 0; i < r.size; ++i) {
-      if (r.where[i] == copy_[r.copy + i]) continue;
-      keep_until(i);
-      from = i + 1;
-    }
-    keep_until(r.size);
-  }
-  ranges_ = std::move(kept);
+void MemberBytes::follow(const MemberBytes& before) {
+  if (ranges_ != before.ranges_) return;
+  for (const Range& r : ranges_)
+    for (size_t i = 0; i < r.size; ++i)
+      if (copy_[r.copy + i] == before.copy_[r.copy + i]) copy_[r.copy + i] = r.where[i];
 }
 
 std::string MemberBytes::first_change() const {

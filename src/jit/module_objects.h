@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "precast/detail/leaf.h"
@@ -22,11 +23,14 @@ class ModuleObjects {
   bool operator==(const ModuleObjects&) const;
   /// Those that shared pointers own are still there.
   bool live() const;
+  /// They are of the classes that they were. To be asked only while they live.
+  bool of_same_classes() const;
   const std::vector<const torch::nn::Module*>& all() const { return all_; }
 
  private:
   void add(const torch::nn::Module&);
   std::vector<const torch::nn::Module*> all_;
+  std::vector<const std::type_info*> classes_;
   std::vector<std::weak_ptr<const torch::nn::Module>> owners_;  // empty ones of modules that nobody owns
   std::vector<char> owned_;
   std::vector<c10::weak_intrusive_ptr<c10::ivalue::Object>> scripts_;
@@ -37,8 +41,8 @@ class ModuleObjects {
 class MemberBytes {
  public:
   MemberBytes(std::span<const detail::ModuleRef>, const ModuleObjects&);
-  /// What has changed since is written by the call itself (a counter): it is compared no more.
-  void forgive_changes();
+  /// A call that began when they were as `before` says has ended: what it wrote itself (a counter) is no change.
+  void follow(const MemberBytes& before);
   bool hold() const;
   /// "the members of module 'Net' have changed (8 bytes at offset 312)"; empty where they hold.
   std::string first_change() const;
@@ -49,6 +53,7 @@ class MemberBytes {
     size_t size, copy;  // where in copy_
     const torch::nn::Module* module;
     const std::byte* object;
+    bool operator==(const Range&) const = default;
   };
   void add(const torch::nn::Module&, const void* object, size_t bytes);
   bool holds(const Range&) const;

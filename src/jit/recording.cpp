@@ -11,6 +11,7 @@
 #include "host_torch/error_text.h"
 #include "host_torch/module_state.h"
 #include "precast/error.h"
+#include "trace/dispatch.h"
 #include "trace/geometry.h"
 #include "trace/marks.h"
 #include "trace/random_state.h"
@@ -66,6 +67,7 @@ class Flow {
     int source = 0;
     for (const auto* list : {&sources.params, &sources.buffers, &sources.user})
       for (const trace::Source& s : *list) {
+        all_.push_back(s.tensor);
         if (can_have_gradient(s.tensor) && seen_.insert(s.tensor.unsafeGetTensorImpl()).second) {
           primals_.push_back(s.handle ? s.handle : &s.tensor);
           primal_sources.push_back(source);
@@ -76,6 +78,31 @@ class Flow {
 
   /// Appends tangents, then gradients, to what the call returned.
   void add(std::vector<trace::Leaf>& leaves, at::MemoryFormat layout) {
+    // What the backward does is done once more here, so nobody may see it: a refusal stops it, and it writes nothing.
+    const bool run_through = trace::runs_through();
+    const std::vector<int64_t> before = versions();
+    trace::set_run_through(false);
+    std::exception_ptr failure;
+    try {
+      run(leaves, layout);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (versions() != before) throw PrecompileError("its backward writes to an argument, a parameter or a buffer");
+    trace::set_run_through(run_through);
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  std::vector<int> primal_sources, results;
+
+ private:
+  std::vector<int64_t> versions() const {
+    std::vector<int64_t> all;
+    for (const at::Tensor& t : all_) all.push_back(t.defined() && !t.is_inference() ? t._version() : 0);
+    return all;
+  }
+
+  void run(std::vector<trace::Leaf>& leaves, at::MemoryFormat layout) {
     std::vector<at::Tensor> outputs, tangents, primals;
     for (const at::Tensor* t : primals_) {  // where sizes are open, others than before
       primals.push_back(*t);
@@ -84,6 +111,8 @@ class Flow {
     for (size_t i = 0; i < leaves.size(); ++i)
       if (leaves[i].is_tensor && can_have_gradient(leaves[i].tensor) &&
           seen_.insert(leaves[i].tensor.unsafeGetTensorImpl()).second) {
+        if (leaves[i].tensor.retains_grad() && !leaves[i].tensor.is_leaf())
+          throw PrecompileError("result " + std::to_string(i) + " retains its gradient; call retain_grad() outside");
         results.push_back(static_cast<int>(i));
         outputs.push_back(leaves[i].tensor);
       }
@@ -106,9 +135,7 @@ class Flow {
     for (const at::Tensor& g : gradients) leaves.push_back({g.defined() ? g.clone() : g, {}, true});
   }
 
-  std::vector<int> primal_sources, results;
-
- private:
+  std::vector<at::Tensor> all_;
   std::vector<const at::Tensor*> primals_;
   std::unordered_set<const void*> seen_;
 };
@@ -144,6 +171,31 @@ void check_differentiable(const ir::Graph& g, const Signature& s, const Flow& fl
   for (const artifact::WriteBack& w : s.writes)
     if (std::ranges::find(flow.primal_sources, w.source) != flow.primal_sources.end())
       throw PrecompileError("an argument that requires grad is written in place; write to a copy");
+}
+
+/// Which of several results a constant gradient (of a custom autograd function) comes from is not known. `results` of
+/// the call are its own, then come tangents, then gradients.
+void check_constant_gradients(const ir::Graph& g, const Signature& s, size_t own, size_t tangents) {
+  if (tangents < 2) return;
+  const auto value = [&](size_t i) {
+    const Result& r = s.results[i];
+    return r.kind == Result::Kind::output ? g.outputs.at(static_cast<size_t>(r.index)) : ir::kNoValue;
+  };
+  std::vector<char> late(g.values.size());
+  for (size_t i = own; i < own + tangents; ++i)
+    if (value(i) != ir::kNoValue) late[static_cast<size_t>(value(i))] = true;
+  for (const ir::Node& n : g.nodes) {
+    bool reads = false;
+    ir::for_each_operand(
+        n, [&](ir::Slot, ir::ValueId v) { reads = reads || (v != ir::kNoValue && late[static_cast<size_t>(v)]); });
+    for (const ir::Shared& shared : n.shared) reads = reads || late[static_cast<size_t>(shared.base)];
+    if (reads) ir::for_each_definition(n, [&](ir::ValueId v) { late[static_cast<size_t>(v)] = true; });
+  }
+  for (size_t i = own + tangents; i < s.results.size(); ++i)
+    if (value(i) != ir::kNoValue && !late[static_cast<size_t>(value(i))])
+      throw PrecompileError(
+          "one of its gradients does not depend on those of its results, and there are several: which one it comes "
+          "from is not known");
 }
 
 /// The tangents were made in the call: they become inputs.
@@ -232,9 +284,10 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
             "it leaves another grad mode, default dtype, autocast or determinism than it found; set that outside of "
             "it");
       if (const std::string rebound = check_bound(); !rebound.empty()) throw PrecompileError(rebound);
-      if (grad_mode) flow.add(leaves, how.open.empty() ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
+      if (grad_mode && !trace::recording_has_failed())
+        flow.add(leaves, how.open.empty() ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
     } catch (const PrecompileError& e) {
-      if (!options.run_through) throw;
+      if (!trace::runs_through()) throw;
       refusal.emplace(e);  // the call itself has been made
     }
     return leaves;
@@ -249,7 +302,9 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
       throw PrecompileError("it changes the training mode of a module; do that outside of it");
     if (how.fullgraph && !s.conditions.empty())
       throw PrecompileError("it reads a tensor's value as a number: " + s.conditions.front());
-    if (!flow.results.empty()) check_differentiable(g, s, flow);
+    if (flow.results.empty()) return;
+    check_differentiable(g, s, flow);
+    check_constant_gradients(g, s, own, flow.results.size());
   };
   // The autograd graph of such results holds open sizes.
   options.discard = [&] { return recorded.discarded = !how.open.empty() && !flow.results.empty(); };

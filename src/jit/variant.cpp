@@ -75,17 +75,13 @@ Variant::Variant(const Seen& s, const OpenDims& dims) : guards(s.arguments, s.cl
   members.emplace(std::span(s.arguments.modules.data(), s.arguments.modules.size()), model->objects());
 }
 
-void Variant::forgive_own_changes() {
-  if (members) members->forgive_changes();
-}
-
 bool Variant::holds(const Seen& s) const {
   if (!guards.hold(s.arguments, s.closure, s.ambient) || requires_grad.size() != s.bound) return false;
   bool same = true;
   for (size_t i = 0; i < s.bound; ++i) same &= wants_gradient(*s.tensors[i]) == static_cast<bool>(requires_grad[i]);
   if (!same || !model || !s.model) return same && model == s.model;
   if (s.model != model && (s.model->modes() != model->modes() || s.model->objects() != model->objects())) return false;
-  return members->hold();
+  return !members || members->hold();
 }
 
 std::string Variant::first_failure(const Seen& s, size_t* held) const {
@@ -100,11 +96,12 @@ std::string Variant::first_failure(const Seen& s, size_t* held) const {
   if (!s.model || !model) return {};
   if (s.model->objects() != model->objects()) return "the modules: these are others";
   if (s.model->modes() != model->modes()) return "the modules are in another mode (train, eval)";
-  return members->first_change();
+  return members ? members->first_change() : "";
 }
 
 void Variant::give_up(std::string why) {
   eager = std::move(why);
+  members.reset();  // an eager call sees what they hold
   runs_eagerly = true;
 }
 

@@ -47,8 +47,6 @@ struct Variant {
   std::mutex checking;  // held by the call that compares
 
   bool holds(const Seen&) const;
-  /// Called when the call has been recorded: what it wrote to members of modules itself is no guard.
-  void forgive_own_changes();
   /// "argument 0: expected f32[2,3], found f32[2,4]"; empty where they hold.
   std::string first_failure(const Seen&, size_t* held = nullptr) const;
   void give_up(std::string why);

@@ -76,6 +76,13 @@ void refuse_recording(const std::string& message) {
   if (is_recording()) current()->refuse_call(message);
 }
 
+bool recording_has_failed() { return is_recording() && current()->refusal(); }
+
+bool runs_through() { return is_recording() && current()->run_through; }
+void set_run_through(bool on) {
+  if (is_recording()) current()->run_through = on;
+}
+
 void prepare_recording() {
   register_fallback();
   register_host_readers();

@@ -14,6 +14,11 @@ namespace precast::trace {
 bool is_recording();
 /// Where this thread records: the call cannot be. Throws PrecompileError where fn shall not go on.
 void refuse_recording(const std::string& message);
+/// What this thread records has been refused already.
+bool recording_has_failed();
+/// Whether fn goes on after a refusal.
+bool runs_through();
+void set_run_through(bool);
 
 /// Registers what recording needs with LibTorch, once: that takes some 10 ms. A recording does it itself. Throws
 /// PrecompileError where another library has taken the place.

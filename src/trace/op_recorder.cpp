@@ -19,7 +19,7 @@ void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, t
   try {
     record(op, below, stack, ran);
   } catch (const PrecompileError&) {
-    if (!refusal_) throw;
+    if (!given_up()) throw;
     unseal_all();
     if (ran) return;
     stack->resize(begin);
@@ -116,11 +116,14 @@ void OpRecorder::check_contents(StorageState& s, const Window& w, const std::str
     refuse(Check::read_replaced_memory,
            reader + " reads " + origin(s) + ", whose memory was replaced outside of any op");
   const std::string what = reader + " reads " + ir::to_string(w.type) + ", ";
-  if (s.gradient_of >= 0)
+  if (s.gradient_of >= 0) {
+    // fn has seen a gradient where there is none: what it does from here is not what eager would do.
+    if (s.stands_for_nothing && s.value == ir::kNoValue && !refusal_) run_through = false;
     refuse(Check::read_gradient,
            reader + " reads the gradient of " + inputs_->entries()[static_cast<size_t>(s.gradient_of)].source->name +
                ", which depends on what the caller left there; call zero_grad() inside the recorded function before "
                "backward(), or leave .grad alone");
+  }
   if (s.known.contains(w)) return;
   if (s.input_group >= 0)
     refuse(Check::read_outside_argument,

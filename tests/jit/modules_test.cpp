@@ -57,6 +57,27 @@ TEST_CASE("compile: plain members of modules are guards, but not those that the 
   contains(f.explain(), "a member of module");
   contains(f.explain(), "3 variants");
 
+  const at::Tensor wide = torch::randn({2, 3});  // more kinds of calls, which count on: no variant minds
+  for (int i = 0; i < 3; ++i) CHECK(torch::equal(f(wide), wide * 3));
+  for (int i = 0; i < 3; ++i) CHECK(torch::equal(f(x), x * 3));
+  CHECK(scale.calls == 4);
+
+  struct Lazy : torch::nn::Module {  // what the call itself has set is a guard all the same
+    char steps = 0;
+    bool flag = false;
+    short by = 0;
+    at::Tensor forward(at::Tensor x) {
+      if (steps++ == 0) by = 2;
+      return x * (flag ? -by : by);
+    }
+  } lazy;
+  const auto by = compile(lazy);
+  for (int i = 0; i < 3; ++i) CHECK(torch::equal(by(x), x * 2));
+  lazy.by = 9;
+  for (int i = 0; i < 3; ++i) CHECK(torch::equal(by(x), x * 9));
+  lazy.flag = true;
+  for (int i = 0; i < 3; ++i) CHECK(torch::equal(by(x), x * -9));
+
   torch::nn::Dropout dropout(0.5);
   const auto drop = compile(dropout);
   for (const double p : {0.5, 0.25}) {
@@ -87,6 +108,24 @@ TEST_CASE("compile: modules on one address, one after the other") {
   for (const double by : {2.0, 3.0, 4.0}) {
     const auto scale = std::make_shared<Scale>(by);
     for (int i = 0; i < 3; ++i) CHECK(torch::equal(f(*scale, x), x * by));
+  }
+  struct Base : torch::nn::Module {
+    virtual at::Tensor forward(at::Tensor x) = 0;
+  };
+  struct Two : Base {
+    at::Tensor forward(at::Tensor x) override { return x * 2; }
+  };
+  struct Three : Base {
+    at::Tensor forward(at::Tensor x) override { return x * 3; }
+  };
+  const auto of_base = compile([](Base& m, at::Tensor x) { return m.forward(x); });
+  std::aligned_union_t<1, Two, Three> memory;
+  for (int i = 0; i < 3; ++i) {
+    const auto check = [&]<class M>(M* m, double by) {
+      for (int k = 0; k < 2; ++k) CHECK(torch::equal(of_base(*static_cast<Base*>(m), x), x * by));
+      m->~M();
+    };
+    check(new (&memory) Two, 2), check(new (&memory) Three, 3);
   }
   const auto temporary = compile(Scale(7));
   for (int i = 0; i < 3; ++i) CHECK(torch::equal(temporary(x), x * 7));

@@ -105,20 +105,25 @@ TEST_CASE("compile: autograd's history is that of one call, refused or not") {
   }
 }
 
-TEST_CASE("compile: an optimizer inside the function steps once a call") {
+namespace {
+
+/// `used` gets gradients, the other one none.
+template <class Optimizer, class Options>
+void check_optimizer(torch::nn::Linear Mlp::* used, const Options& options, bool clears) {
   Warnings warnings;
-  Mlp net, same;
+  Mlp net(8), same(8);
+  net.b = net.replace_module("b", torch::nn::Linear(8, 8)), same.b = same.replace_module("b", torch::nn::Linear(8, 8));
   copy_state(net, same);
-  torch::optim::Adam a(net.parameters(), 0.1), b(same.parameters(), 0.1);
-  const auto step = [](Mlp& m, torch::optim::Adam* optimizer, at::Tensor x) {
-    optimizer->zero_grad();
-    const at::Tensor loss = m.a(x).square().mean();  // `b` gets no gradient
+  Optimizer a(net.parameters(), options), b(same.parameters(), options);
+  const auto step = [&](Mlp& m, Optimizer* optimizer, at::Tensor x) {
+    if (clears) optimizer->zero_grad();
+    const at::Tensor loss = (m.*used)(x).square().mean();
     loss.backward();
-    torch::nn::utils::clip_grad_norm_(m.a->parameters(), 0.5);
+    torch::nn::utils::clip_grad_norm_((m.*used)->parameters(), 0.5);
     optimizer->step();
     return loss.detach();
   };
-  torch::optim::Adam* of = &a;
+  Optimizer* of = &a;
   const auto f = compile([&](Mlp& m, at::Tensor x) { return step(m, of, x); });
   for (int i = 0; i < 4; ++i) {
     const at::Tensor x = torch::randn({4, 8});
@@ -130,6 +135,48 @@ TEST_CASE("compile: an optimizer inside the function steps once a call") {
       if (g.defined() && h.defined()) CHECK(close(g, h));
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("compile: what a backward writes is written when it runs, and as often") {
+  Warnings warnings;
+  const at::Tensor counter = torch::zeros({1});
+  struct Counting : torch::nn::Module {
+    at::Tensor seen;
+    Counting() { seen = register_buffer("seen", torch::zeros({1})); }
+  };
+  Counting net;
+  const auto into_buffer = compile([](Counting& m, at::Tensor x) {
+    const at::Tensor y = x * 2;
+    y.register_hook([&m](const at::Tensor&) { m.seen.add_(1); });
+    return y * 3;
+  });
+  const auto into_other = compile([&counter](at::Tensor x) {
+    const at::Tensor y = x * 2;
+    y.register_hook([&counter](const at::Tensor&) { counter.add_(1); });
+    return y * 3;
+  });
+  for (int i = 0; i < 4; ++i) {
+    const at::Tensor x = torch::ones({2}).requires_grad_();
+    const at::Tensor y = into_buffer(net, x), z = into_other(x);
+    CHECK(net.seen.item<float>() == i);
+    CHECK(counter.item<float>() == i);
+    (y + z).sum().backward();
+    CHECK(torch::equal(x.grad(), torch::full({2}, 12.0)));
+    CHECK(net.seen.item<float>() == i + 1);
+    CHECK(counter.item<float>() == i + 1);
+  }
+}
+
+TEST_CASE("compile: an optimizer inside the function steps once a call") {
+  using namespace torch::optim;
+  for (const bool clears : {true, false})
+    for (torch::nn::Linear Mlp::* used : {&Mlp::a, &Mlp::b}) {
+      check_optimizer<SGD>(used, SGDOptions(0.1).momentum(0.9).weight_decay(0.1), clears);
+      check_optimizer<Adam>(used, AdamOptions(0.1).weight_decay(0.1), clears);
+      check_optimizer<AdamW>(used, AdamWOptions(0.1).weight_decay(0.1), clears);
+    }
 }
 
 TEST_CASE("compile: real numbers that are read end in eager calls, after few variants") {
