@@ -17,7 +17,7 @@
  * Tensors come from the arguments, or from modules named to compile() or passed. A call that reads another one, or
  * does what cannot be recorded, runs eagerly, with one warning; under `fullgraph` it is an error (CompileError). What a
  * callable captures is compared by its bytes where it is trivially copyable; captured references and other objects
- * cannot be looked into, and must not change (`verify_every` finds out).
+ * cannot be looked into, and must not change (`verify_every` finds out). It is called as const: no mutable lambda.
  *
  * A recording runs the backward once as well, where a result requires grad, so hooks of the graph run once more.
  */
@@ -118,7 +118,7 @@ class [[nodiscard]] Stance {
 };
 inline void set_stance(const std::string& name) { Stance(name).keep(); }
 
-/// A step of "reduce-overhead" begins: results of the step before may be overwritten.
+/// A step of "reduce-overhead" begins, in the whole process: results of the step before may be overwritten.
 void cudagraph_mark_step_begin();
 
 /// Everything compiled so far in this process, to be loaded elsewhere; nothing when nothing has been compiled.
@@ -315,7 +315,12 @@ template <class F>
 auto compile(F&& fn, CompileOptions options = {}) {
   using Fn = std::decay_t<F>;
   if constexpr (detail::PlainModule<Fn> && !std::is_same_v<Fn, torch::jit::Module> && !std::is_lvalue_reference_v<F>) {
-    return compile(std::make_shared<Fn>(std::forward<F>(fn)), std::move(options));  // a temporary is moved in
+    return compile(std::make_shared<Fn>(std::forward<F>(fn)), std::move(options));    // a temporary is moved in
+  } else if constexpr (detail::is_module<Fn> && !std::is_copy_constructible_v<Fn>) {  // a unique_ptr
+    if constexpr (std::is_lvalue_reference_v<F>)
+      return compile(*fn, std::move(options));
+    else
+      return compile(std::shared_ptr<typename Fn::element_type>(std::forward<F>(fn)), std::move(options));
   } else if constexpr (detail::is_module<Fn>) {
     using M = std::conditional_t<detail::PlainModule<Fn> && !std::is_same_v<Fn, torch::jit::Module>,
                                  std::remove_reference_t<F>, Fn>;

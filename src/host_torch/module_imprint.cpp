@@ -127,7 +127,7 @@ bool ModuleImprint::lies_as_before(std::span<const detail::ModuleRef> modules) c
     const auto& children = own_children(*h.module).items();
     if (!(same(own_parameters(*h.module).items(), h.parameters, h.n_parameters) &
           same(own_buffers(*h.module).items(), h.buffers, h.n_buffers) & same(children, h.children, h.n_children) &
-          (h.module->is_training() == h.training)))
+          (training_flag(*h.module) == h.training)))
       return false;
     for (size_t i = 0; i < h.n_children; ++i)
       if (children[i].value().get() != children_[h.first_child + i]) return false;

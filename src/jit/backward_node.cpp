@@ -7,6 +7,7 @@
 
 #include "host_torch/tensor_types.h"
 #include "jit/flat_call.h"
+#include "jit/without_hooks.h"
 #include "precast/error.h"
 
 namespace precast::jit {
@@ -24,11 +25,21 @@ BackwardNode::BackwardNode(const Program& program, std::span<const at::Tensor* c
     sizes_.push_back(at::empty({sources[static_cast<size_t>(source)]->size(dim), 0}));
   if (!again_) return;
   for (const int source : program.gradient_sources_) primals_.push_back(save(source));
+  const auto note_memory = [&](const at::Tensor& t) {
+    memory_.push_back(t.has_storage() ? t.storage().data() : nullptr);
+  };
+  for (const int source : program.gradient_sources_) note_memory(*sources[static_cast<size_t>(source)]);
   for (size_t i = 0; i < sources.size(); ++i)
     if (std::ranges::find(program.gradient_sources_, static_cast<int>(i)) == program.gradient_sources_.end() &&
-        !sources[i]->is_inference())
+        !sources[i]->is_inference()) {
       others_.push_back(save(static_cast<int>(i)));
+      note_memory(*sources[i]);
+    }
 }
+
+ResultNode::ResultNode(const c10::intrusive_ptr<BackwardNode>& call, uint32_t result) { add_next_edge({call, result}); }
+
+variable_list SpentNode::apply(variable_list&&) { TORCH_CHECK(false, torch::autograd::ERR_BACKWARD_TWICE); }
 
 void BackwardNode::release_variables() {
   for (auto* list : {&sources_, &saved_, &primals_, &others_})
@@ -82,7 +93,14 @@ variable_list BackwardNode::apply_again(const variable_list& tangents) {
         "draws random numbers: it cannot be run again; run this step eagerly");
   std::vector<at::Tensor> primals, outputs, weights;
   for (const SavedVariable& v : primals_) primals.push_back(v.unpack());
-  for (const SavedVariable& v : others_) v.unpack();
+  std::vector<at::Tensor> all = primals;
+  for (const SavedVariable& v : others_) all.push_back(v.unpack());
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].has_storage() && all[i].storage().data() != memory_[i])
+      throw PrecompileError(
+          "gradients of gradients (create_graph) through a compiled function: it would be run again, but an argument "
+          "or "
+          "a parameter has been given other memory (set_data) since the call; run this step eagerly");
   again_([&](const detail::Leaves& leaves, const std::string&) {
     for (size_t i = 0; i < p.recorded_.tangents.size(); ++i) {
       if (!tangents[i].defined()) continue;
@@ -90,6 +108,7 @@ variable_list BackwardNode::apply_again(const variable_list& tangents) {
       weights.push_back(tangents[i]);
     }
   });
+  const WithoutHooks no_hooks(primals);
   return torch::autograd::grad(outputs, primals, weights, /*retain_graph=*/true, /*create_graph=*/true,
                                /*allow_unused=*/true);
 }

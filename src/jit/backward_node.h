@@ -25,8 +25,26 @@ class BackwardNode : public torch::autograd::Node {
   std::shared_ptr<const Program> program_;
   std::vector<torch::autograd::SavedVariable> sources_, saved_;   // what backward reads of the arguments, and the rest
   std::vector<torch::autograd::SavedVariable> primals_, others_;  // for gradients of gradients: all sources
+  std::vector<const void*> memory_;                               // where these lay
   std::vector<at::Tensor> sizes_;                                 // empty ones that show the open sizes
   Again again_;
+};
+
+/// One of several results: its hooks are called only where its gradient is asked for.
+class ResultNode : public torch::autograd::Node {
+ public:
+  ResultNode(const c10::intrusive_ptr<BackwardNode>& call, uint32_t result);
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    return std::move(gradients);
+  }
+  std::string name() const override { return "CompiledResult"; }
+};
+
+/// Of a result whose backward the call has run itself.
+class SpentNode : public torch::autograd::Node {
+ public:
+  torch::autograd::variable_list apply(torch::autograd::variable_list&&) override;
+  std::string name() const override { return "CompiledSpent"; }
 };
 
 }  // namespace precast::jit

@@ -382,6 +382,8 @@ void Program::call(const detail::Binding* binding, const detail::Arguments& a,
                    std::span<detail::ResultLeaf> results) const {
   if (!differentiable()) {
     binding ? forward_->call(*binding, a, results) : forward_->call(a, results);
+    for (const int i : recorded_.spent)
+      torch::autograd::set_history(results[static_cast<size_t>(i)].tensor, c10::make_intrusive<SpentNode>());
     return;
   }
   c10::SmallVector<detail::ResultLeaf, 16> leaves(forward_->result_leaves());
@@ -396,8 +398,13 @@ void Program::call(const detail::Binding* binding, const detail::Arguments& a,
   for (const int source : gradient_sources_)
     edges.push_back(torch::autograd::impl::gradient_edge(*sources[static_cast<size_t>(source)]));
   node->set_next_edges(std::move(edges));
-  for (const int result : recorded_.tangents)
-    torch::autograd::set_history(results[static_cast<size_t>(result)].tensor, node);
+  for (const int result : recorded_.tangents) {
+    const at::Tensor& t = results[static_cast<size_t>(result)].tensor;
+    if (recorded_.tangents.size() == 1)
+      torch::autograd::set_history(t, node);
+    else
+      torch::autograd::set_history(t, c10::make_intrusive<ResultNode>(node, node->add_input_metadata(t)));
+  }
 }
 
 }  // namespace precast::jit

@@ -1,6 +1,7 @@
 #include "jit/recording.h"
 
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "api/call_arguments.h"
 #include "host_torch/error_text.h"
 #include "host_torch/module_state.h"
+#include "jit/without_hooks.h"
 #include "precast/error.h"
 #include "trace/dispatch.h"
 #include "trace/geometry.h"
@@ -28,37 +30,6 @@ bool can_have_gradient(const at::Tensor& t) {
   return t.defined() && t.requires_grad() &&
          (at::isFloatingType(t.scalar_type()) || at::isComplexType(t.scalar_type()));
 }
-
-/// Hooks of the sources are autograd's to call, after the compiled backward: it must not have them inside.
-class WithoutHooks {
- public:
-  explicit WithoutHooks(const std::vector<at::Tensor>& primals) {
-    for (const at::Tensor& t : primals) {
-      auto node = torch::autograd::impl::gradient_edge(t).function;
-      if (!node || !seen_.insert(node.get()).second) continue;
-      kept_.push_back({std::move(node), {}, {}});
-    }
-    swap();
-  }
-  ~WithoutHooks() { swap(); }
-  WithoutHooks(const WithoutHooks&) = delete;
-  WithoutHooks& operator=(const WithoutHooks&) = delete;
-
- private:
-  using Hooks = std::vector<std::unique_ptr<torch::autograd::FunctionPreHook>>;
-  struct Kept {
-    c10::intrusive_ptr<torch::autograd::Node> node;
-    Hooks tensor_hooks, hooks;
-  };
-  void swap() {
-    for (Kept& k : kept_) {
-      std::swap(k.node->tensor_pre_hooks(), k.tensor_hooks);
-      std::swap(k.node->pre_hooks(), k.hooks);
-    }
-  }
-  std::vector<Kept> kept_;
-  std::unordered_set<const void*> seen_;
-};
 
 /// The results that carry gradients, and the sources that they flow to: each object once.
 class Flow {
@@ -94,6 +65,7 @@ class Flow {
   }
 
   std::vector<int> primal_sources, results;
+  std::vector<int> spent;  // a result whose backward the call has run itself
 
  private:
   std::vector<int64_t> versions() const {
@@ -128,6 +100,10 @@ class Flow {
     } catch (const PrecompileError&) {
       throw;
     } catch (const std::exception& e) {
+      if (outputs.size() == 1 && host_torch::error_text(e) == torch::autograd::ERR_BACKWARD_TWICE) {
+        spent = std::exchange(results, {});
+        return;
+      }
       throw PrecompileError("its backward fails: " + host_torch::error_text(e));
     }
     if (generator.changed()) throw PrecompileError("its backward draws random numbers");
@@ -302,6 +278,9 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
       throw PrecompileError("it changes the training mode of a module; do that outside of it");
     if (how.fullgraph && !s.conditions.empty())
       throw PrecompileError("it reads a tensor's value as a number: " + s.conditions.front());
+    for (const int i : flow.spent)
+      if (s.results[static_cast<size_t>(i)].kind != Result::Kind::output)
+        throw PrecompileError("its backward has been run, and result " + std::to_string(i) + " is a view; detach it");
     if (flow.results.empty()) return;
     check_differentiable(g, s, flow);
     check_constant_gradients(g, s, own, flow.results.size());
@@ -323,6 +302,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
   recorded.graph = std::move(recording.graph);
   Signature& s = recorded.signature = std::move(recording.signature);
   s.out_spec = std::move(out_spec);
+  recorded.spent = std::move(flow.spent);
   if (flow.results.empty()) {
     for (Result& r : s.results) r.required_grad = false;
     return recorded;

@@ -23,8 +23,9 @@ struct Recorded {
     artifact::Result value;  // where it lies among the graph's outputs; kind none: nothing flows
   };
   std::vector<Gradient> gradients;
-  bool random = false;                               // draws random numbers
-  double seconds = 0;                                // that recording took, with the call itself
+  std::vector<int> spent;  // results that require grad and whose backward the call has run itself
+  bool random = false;     // draws random numbers
+  double seconds = 0;      // that recording took, with the call itself
   std::shared_ptr<const trace::LaterReplay> replay;  // where verification was put off, and can be made up for
   bool discarded = false;  // the call must be made again: its results hold sizes that only a recording knows
 

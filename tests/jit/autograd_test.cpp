@@ -163,6 +163,59 @@ TEST_CASE("compile: hooks of arguments and parameters run once for each backward
   }
 }
 
+TEST_CASE("compile: hooks meet gradients of gradients, retained gradients and unused results as in eager") {
+  const auto penalty = [](const at::Tensor& y, const at::Tensor& x) {
+    return torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0].square().sum();
+  };
+  const auto fn = [](at::Tensor x, at::Tensor w) { return (x * w).square(); };
+  const auto f = compile(fn);
+  for (int i = 0; i < 3; ++i) {
+    std::vector<at::Tensor> gradients;
+    for (const bool compiled : {true, false}) {
+      const at::Tensor w = torch::full({2}, 3.0).requires_grad_(), z = torch::ones({2}).requires_grad_(), x = z * 2;
+      w.register_hook([](at::Tensor g) { return g * 2; });
+      x.retain_grad();
+      const at::Tensor y = compiled ? f(x, w) : fn(x, w);
+      CHECK(!x.grad().defined());
+      (penalty(y, x) + y.sum()).backward();
+      for (const at::Tensor& t : {w, z, x}) gradients.push_back(t.grad());
+    }
+    for (size_t k = 0; k < 3; ++k) CHECK(close(gradients[k], gradients[k + 3]));
+  }
+
+  const auto two = compile([](at::Tensor x, at::Tensor y) { return std::tuple(x * 2, y * 3); });
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor x = torch::ones({2}).requires_grad_(), y = torch::ones({2}).requires_grad_();
+    const auto [a, b] = two(x, y);
+    int called = 0;
+    a.register_hook([&](at::Tensor g) { return ++called, g * 2; });
+    b.register_hook([&](at::Tensor g) { return g * 5; });
+    b.sum().backward();
+    CHECK(called == 0);
+    CHECK(!x.grad().defined());
+    CHECK(torch::equal(y.grad(), torch::full({2}, 15.0)));
+  }
+}
+
+TEST_CASE("compile: a step that runs its backward itself and returns the loss") {
+  Mlp net, same;
+  copy_state(net, same);
+  const auto step = [](Mlp& m, at::Tensor x) {
+    const at::Tensor loss = m.forward(x).square().mean();
+    loss.backward();
+    return loss;
+  };
+  const auto f = compile(step, {.fullgraph = true});
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor x = torch::randn({3, 8});
+    const at::Tensor loss = f(net, x);
+    CHECK(close(loss, step(same, x)));
+    CHECK(same_gradients(net, same));
+    CHECK(loss.requires_grad());
+    CHECK_THROWS_WITH(loss.backward(), doctest::Contains("backward through the graph a second time"));
+  }
+}
+
 TEST_CASE("compile: gradients of gradients are those of the call that was made") {
   torch::nn::Linear layer(3, 3);
   const auto fn = [](torch::nn::Linear& l, at::Tensor x, at::Tensor by) { return torch::tanh(l(x)) * by; };

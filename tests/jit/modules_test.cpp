@@ -127,6 +127,13 @@ TEST_CASE("compile: modules on one address, one after the other") {
     };
     check(new (&memory) Two, 2), check(new (&memory) Three, 3);
   }
+  auto unique = std::make_unique<Scale>(8);
+  const auto of_unique = compile(unique);
+  const auto owns = compile(std::make_unique<Scale>(9));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(torch::equal(of_unique(x), x * 8));
+    CHECK(torch::equal(owns(x), x * 9));
+  }
   const auto temporary = compile(Scale(7));
   for (int i = 0; i < 3; ++i) CHECK(torch::equal(temporary(x), x * 7));
 }
