@@ -227,6 +227,14 @@ class Compiled {
           if (sink) std::get<0>(s).describe(*sink);
         },
         [](void* self, const detail::ResultSink& sink) { std::get<0>(*static_cast<State*>(self)).describe(sink); },
+        [](void* self, const std::function<void(const detail::Arguments&)>& see) {
+          std::apply(
+              [&](auto&, auto&, auto&, auto&... now) {
+                const detail::Flattened flat(now...);
+                see(flat.arguments());
+              },
+              *static_cast<State*>(self));
+        },
         &keep<State, R, A...>};
     return std::apply(
         [&](const auto&... m) -> R {

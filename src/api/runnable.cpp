@@ -309,11 +309,13 @@ class LoadedRunnable final : public Runnable {
   }
 
   void run(Pointers live, const Snapshot::Weights* frozen, const Arguments& a, std::span<ResultLeaf> results) const {
-    if (trace::is_recording())
-      refuse(
-          Check::call_while_recording,
+    if (trace::is_recording()) {
+      const char* const message =
           "a loaded artifact was called inside a function that is being recorded; its kernels show no operations, so "
-          "call the function it was captured from there");
+          "call the function it was captured from there";
+      if (!trace::runs_through()) refuse(Check::call_while_recording, message);
+      trace::refuse_recording(message);
+    }
     std::optional<c10::InferenceMode> normal;  // gradients outlive the mode
     if (!signature_.grads.empty() && c10::InferenceMode::is_enabled()) normal.emplace(false);
     c10::SmallVector<precast_leaf, 8> leaves;

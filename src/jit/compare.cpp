@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "jit/without_hooks.h"
+
 namespace precast::jit {
 
 bool can_be_compared(const artifact::Signature& s) {
@@ -21,6 +23,7 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& results, con
     weights.push_back(at::linspace(-1, 1, y.numel(), y.options().requires_grad(false)).reshape(y.sizes()));
   }
   for (const Recorded::Gradient& g : r.gradients) primals.push_back(*s.tensors[static_cast<size_t>(g.source)]);
+  const WithoutHooks no_hooks(primals);
   return torch::autograd::grad(outputs, primals, weights, /*retain_graph=*/true, /*create_graph=*/false,
                                /*allow_unused=*/true);
 }

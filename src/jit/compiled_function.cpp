@@ -333,7 +333,10 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   };
   const auto as_sized = [&](const jit::OpenDims& dims) {
     return jit::record(s.arguments, [&](const ResultSink& sink) { eager.run(eager.self, &sink); },
-                       {.verify = !later, .fullgraph = settings_.fullgraph, .open = dims});
+                       {.arguments = [&](const auto& see) { eager.arguments(eager.self, see); },
+                        .verify = !later,
+                        .fullgraph = settings_.fullgraph,
+                        .open = dims});
   };
   jit::Recorded recorded;
   const auto start = std::chrono::steady_clock::now();
@@ -359,6 +362,9 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     if (!dynamic_cast<const trace::RanThrough*>(&e)) return run_eagerly(eager);
     ++eager_calls_;  // it has been one
     return;
+  } catch (const trace::FnThrew& e) {
+    ++eager_calls_;
+    std::rethrow_exception(e.exception);
   }
   recorded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (recorded.discarded) eager.run(eager.self, nullptr);

@@ -174,6 +174,48 @@ void check_constant_gradients(const ir::Graph& g, const Signature& s, size_t own
           "from is not known");
 }
 
+/// What fn may have got references to.
+class PassedArguments {
+ public:
+  explicit PassedArguments(const detail::Arguments& a) : spec_(a.spec), leaves_(a.leaves.begin(), a.leaves.end()) {
+    for (const detail::Leaf& leaf : leaves_) {
+      tensors_.push_back(leaf.kind == detail::Kind::tensor ? *leaf.tensor : at::Tensor());
+      texts_.emplace_back(leaf.kind == detail::Kind::string ? std::string(leaf.text, static_cast<size_t>(leaf.length))
+                                                            : std::string());
+    }
+  }
+  /// Throws PrecompileError where fn has changed one that is no tensor, or bound one that is to another tensor.
+  void check(const detail::Arguments& now) const {
+    const auto changed = [](const std::string& what) {
+      throw PrecompileError(what + " is a reference that the function changed, which no recorded op shows; return it");
+    };
+    if (now.leaves.size() != leaves_.size() || spec_ != now.spec) changed("an argument (a container)");
+    for (size_t i = 0; i < leaves_.size(); ++i)
+      if (!same(i, now.leaves[i])) changed("argument leaf " + std::to_string(i));
+  }
+
+ private:
+  bool same(size_t i, const detail::Leaf& now) const {
+    const detail::Leaf& then = leaves_[i];
+    if (now.kind != then.kind) return false;
+    switch (then.kind) {
+      case detail::Kind::none:
+        return true;
+      case detail::Kind::tensor:
+        return now.tensor->is_same(tensors_[i]);
+      case detail::Kind::string:
+        return texts_[i] == std::string_view(now.text, static_cast<size_t>(now.length));
+      default:
+        return now.integer == then.integer;  // of a real number, too: its bits
+    }
+  }
+
+  std::string spec_;
+  std::vector<detail::Leaf> leaves_;
+  std::vector<at::Tensor> tensors_;
+  std::vector<std::string> texts_;
+};
+
 /// The tangents were made in the call: they become inputs.
 void cut(ir::Graph& g, const std::vector<ir::ValueId>& tangents) {
   std::erase_if(g.nodes, [&](const ir::Node& n) {
@@ -234,17 +276,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
   std::optional<PrecompileError> refusal;
   const Ambient ambient = Ambient::now();
   std::optional<Ambient> left;  // by fn
-  // fn may have been given references to the caller's tensors.
-  std::vector<std::pair<const at::Tensor*, at::Tensor>> passed;
-  for (const detail::Leaf& leaf : arguments.leaves)
-    if (leaf.kind == detail::Kind::tensor) passed.emplace_back(leaf.tensor, *leaf.tensor);
-  const auto check_bound = [&]() -> std::string {
-    for (size_t i = 0; how.open.empty() && i < passed.size(); ++i)
-      if (!passed[i].first->is_same(passed[i].second))
-        return "tensor argument " + std::to_string(i) +
-               " is a reference that was bound to another tensor (x = ...), which no recorded op shows; return it";
-    return {};
-  };
+  const PassedArguments passed(arguments);
   const auto fn = [&] {
     const at::AutoGradMode as_outside(grad_mode);
     std::vector<trace::Leaf> leaves;
@@ -259,7 +291,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
         throw PrecompileError(
             "it leaves another grad mode, default dtype, autocast or determinism than it found; set that outside of "
             "it");
-      if (const std::string rebound = check_bound(); !rebound.empty()) throw PrecompileError(rebound);
+      if (how.arguments && how.open.empty()) how.arguments([&](const detail::Arguments& now) { passed.check(now); });
       if (grad_mode && !trace::recording_has_failed())
         flow.add(leaves, how.open.empty() ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
     } catch (const PrecompileError& e) {

@@ -35,6 +35,8 @@ struct Recorded {
 };
 
 struct RecordOptions {
+  /// Gives the arguments as they are now, modules left out.
+  std::function<void(const std::function<void(const detail::Arguments&)>&)> arguments;
   bool verify = true;      // replay the recorded call and compare; false: that may be done later
   bool fullgraph = false;  // a tensor's value read as a number is refused
   OpenDims open{};         // recorded for all sizes of these

@@ -86,6 +86,10 @@ bool Variant::holds(const Seen& s) const {
 
 std::string Variant::first_failure(const Seen& s, size_t* held) const {
   if (std::string why = guards.first_failure(s.arguments, s.closure, s.ambient, held); !why.empty()) return why;
+  size_t passed = 0;
+  if (!held) held = &passed;
+  if (s.model && model && s.model->objects() != model->objects()) return "the modules: these are others";
+  ++*held;
   if (requires_grad.size() != s.bound)
     return "the modules: expected " + std::to_string(requires_grad.size()) + " parameters and buffers, found " +
            std::to_string(s.bound);
@@ -94,7 +98,7 @@ std::string Variant::first_failure(const Seen& s, size_t* held) const {
       return "module tensor " + std::to_string(i) + ": requires_grad: expected " +
              (requires_grad[i] ? "true, found false" : "false, found true");
   if (!s.model || !model) return {};
-  if (s.model->objects() != model->objects()) return "the modules: these are others";
+  ++*held;
   if (s.model->modes() != model->modes()) return "the modules are in another mode (train, eval)";
   return members ? members->first_change() : "";
 }

@@ -58,14 +58,28 @@ Gradients::Gradients(const Inputs& inputs, StorageTable& storages) {
     slot.state->stands_for_nothing = !slot.callers.defined();
     slot.state->may_seal = true;
     slot.tensor.mutable_grad() = slot.stand_in;
-    slot.version = slot.stand_in._version();
+    slot.version = slot.version_now();
+  }
+}
+
+void Gradients::give_back() {
+  at::NoGradGuard no_grad;
+  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
+  for (Slot& slot : slots_) {
+    if (!slot.stand_in.defined() || !slot.callers.defined()) continue;
+    at::Tensor& now = slot.tensor.mutable_grad();
+    const bool in_place = slot.is_in_place(now);
+    if (slot.written()) slot.callers.copy_(slot.stand_in);
+    slot.stand_in.unsafeGetTensorImpl()->shallow_copy_from(slot.callers.getIntrusivePtr());
+    if (in_place) now = now.is_same(slot.stand_in) ? slot.callers : slot.callers.detach();
+    slot.stand_in.reset();
   }
 }
 
 void Gradients::give_up() {
   if (std::exchange(given_up_, true)) return;
   for (Slot& slot : slots_)
-    if (slot.state && !slot.callers.defined() && !slot.written() && slot.is_in_place(slot.tensor.grad()))
+    if (slot.stand_in.defined() && !slot.callers.defined() && !slot.written() && slot.is_in_place(slot.tensor.grad()))
       slot.tensor.mutable_grad() = at::Tensor();
 }
 

@@ -19,7 +19,8 @@ class Gradients {
     int64_t version = 0;            // of the stand-in at the start
     bool touched() const { return state && state->value != ir::kNoValue; }
     /// By what was not recorded, too.
-    bool written() const { return touched() || (state && stand_in._version() != version); }
+    bool written() const { return touched() || (state && version_now() != version); }
+    int64_t version_now() const { return stand_in.is_inference() ? 0 : stand_in._version(); }
     /// Whether this .grad is the stand-in's memory as it was: the very tensor, or what detach() makes of it.
     bool is_in_place(const at::Tensor& now) const;
     int shares_with = -1;  // an input that lies in the memory of `callers`
@@ -33,7 +34,10 @@ class Gradients {
   const std::vector<Slot>& slots() const { return slots_; }
   /// Refuses gradients of buffers and user tensors, which have no place in the artifact.
   void check_others() const;
-  /// The recording has failed, and the call goes on: slots that nothing has touched are empty if they were.
+  /// The recording has failed, and the call goes on with the caller's own gradients; what fn holds of the stand-ins is
+  /// on their memory from now on.
+  void give_back();
+  /// After the op that was refused: slots that nothing has touched are empty if they were.
   void give_up();
   /// Gives the caller's own .grad exactly what eager would have.
   void commit();

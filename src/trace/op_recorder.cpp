@@ -21,6 +21,7 @@ void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, t
   } catch (const PrecompileError&) {
     if (!given_up()) throw;
     unseal_all();
+    if (on_refusal) on_refusal();
     if (ran) return;
     stack->resize(begin);
     stack->insert(stack->end(), arguments.begin(), arguments.end());
@@ -39,6 +40,7 @@ void OpRecorder::refuse_call(const std::string& message) {
   if (!refusal_) refusal_.emplace(message);
   if (!run_through) throw *refusal_;
   unseal_all();
+  if (on_refusal) on_refusal();
 }
 
 void OpRecorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack, bool& ran) {

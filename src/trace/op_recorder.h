@@ -30,7 +30,8 @@ class OpRecorder {
   std::vector<std::string> conditions;      // recorded values, in words
   bool name_places = false;                 // and where they were read
   bool run_through = false;                 // after a refusal fn goes on, unrecorded
-  std::function<void()> before_unrecorded;  // called before each op then
+  std::function<void()> on_refusal;         // called once then, before the op runs that was refused
+  std::function<void()> before_unrecorded;  // called before each op after it
   std::atomic<bool> foreign_draws = false;  // another thread drew random numbers meanwhile
   bool draws() const { return !builder.random_nodes.empty(); }
 

@@ -37,6 +37,7 @@ class Call {
     recorder_.decompose = options.decompose;
     recorder_.name_places = options.name_places;
     recorder_.run_through = options.run_through && !dynamic_;
+    recorder_.on_refusal = [this] { gradients_.give_back(); };
     recorder_.before_unrecorded = [this] { gradients_.give_up(); };
     recorder_.watch_contents = options.verify;
     recorder_.dynamic = dynamic_.get();
@@ -101,7 +102,10 @@ class Call {
       throw RanThrough(recorder_.refusal()->what());
     }
     if (!thrown) return results;
-    if (recorder_.refusal()) gradients_.give_up();
+    if (recorder_.refusal()) {
+      gradients_.give_up();
+      throw FnThrew{thrown};
+    }
     try {
       std::rethrow_exception(thrown);
     } catch (const std::exception& e) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -57,6 +58,11 @@ struct Options {
 /// The call cannot be recorded, and has been made to its end: its effects stand, and what fn returned is eager's.
 struct RanThrough : PrecompileError {
   using PrecompileError::PrecompileError;
+};
+
+/// As RanThrough, but fn has ended in an exception.
+struct FnThrew {
+  std::exception_ptr exception;
 };
 
 struct Recording {

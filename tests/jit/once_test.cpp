@@ -84,6 +84,35 @@ TEST_CASE("compile: a call that is refused runs once, to its end") {
     rebinds(bound);
     CHECK(bound[0].item<float>() == std::pow(2, i));
   }
+  const auto counts = compile([](at::Tensor x, int& n, std::vector<at::Tensor>& log) {
+    ++n;
+    log.push_back(x * n);
+    return x + n;
+  });
+  int n = 0;
+  std::vector<at::Tensor> grows;
+  for (int i = 1; i < 4; ++i) {
+    CHECK(torch::equal(counts(x, n, grows), x + i));
+    CHECK(n == i);
+    CHECK(grows.size() == static_cast<size_t>(i));
+  }
+  const auto loaded = load_from_memory<at::Tensor(at::Tensor)>(precompile([](at::Tensor x) { return x * 4; }, x));
+  const auto calls_loaded = compile([&](at::Tensor x, at::Tensor log) { return log.add_(1), loaded(x) + 1; });
+  const at::Tensor noted = torch::zeros({1});
+  for (int i = 1; i < 4; ++i) {
+    CHECK(torch::equal(calls_loaded(x, noted), x * 4 + 1));
+    CHECK(noted.item<float>() == i);
+  }
+  const auto throws = compile([&](at::Tensor x) {
+    x.add_(other);
+    throw PrecompileError("fn's own");
+    return x;
+  });
+  const at::Tensor added = torch::zeros({2});
+  for (int i = 1; i < 4; ++i) {
+    CHECK_THROWS_WITH_AS(throws(added), "fn's own", PrecompileError);
+    CHECK(torch::equal(added, other * i));
+  }
   const auto off = disable([](at::Tensor x) { return x * 2; });
   int calls = 0;
   const auto calls_disabled = compile([&](at::Tensor x) { return ++calls, off(x) + 1; });
@@ -138,6 +167,26 @@ void check_optimizer(torch::nn::Linear Mlp::* used, const Options& options, bool
 }
 
 }  // namespace
+
+TEST_CASE("compile: gradients that the caller keeps are its own after a refusal") {
+  Warnings warnings;
+  torch::nn::Linear layer(2, 2);
+  const at::Tensor flat = torch::ones({6});
+  layer->weight.mutable_grad() = flat.slice(0, 0, 4).view({2, 2});
+  layer->bias.mutable_grad() = flat.slice(0, 4, 6);
+  const auto step = compile([&](torch::nn::Linear& l, at::Tensor x) {
+    const at::Tensor kept = l->bias.grad();
+    flat.zero_();
+    l(x).sum().backward();
+    kept.mul_(2);
+    return flat.norm();
+  });
+  for (int i = 0; i < 3; ++i) {
+    CHECK(close(step(layer, torch::ones({3, 2})), torch::tensor({36.0 + 2 * 36}).sqrt()[0]));
+    CHECK(torch::equal(flat, torch::tensor({3., 3., 3., 3., 6., 6.}, at::kFloat)));
+    CHECK(layer->bias.grad().is_alias_of(flat));
+  }
+}
 
 TEST_CASE("compile: what a backward writes is written when it runs, and as often") {
   Warnings warnings;

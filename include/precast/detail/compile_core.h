@@ -37,6 +37,8 @@ struct EagerCall {
   void (*run)(void* self, const ResultSink*) = nullptr;
   /// The result of `run`, once more.
   void (*look)(void* self, const ResultSink&) = nullptr;
+  /// The arguments as they are now, modules left out: fn may have got references to them.
+  void (*arguments)(void* self, const std::function<void(const Arguments&)>&) = nullptr;
   /// A copy of both that may be called later, or an empty function where there can be none.
   std::function<void(const ResultSink&)> (*keep)(void* self) = nullptr;
 };
