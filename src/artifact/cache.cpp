@@ -80,7 +80,9 @@ Cache read_fields(Reader reader) {
     CacheVariant& v = cache.variants.emplace_back();
     v.target = reader.string();
     v.toolchain = reader.string();
-    v.isa = split(reader.string());
+    const std::string isa = reader.string();
+    v.isa = split(isa);
+    if (joined(v.isa) != isa) throw Damaged{};  // more spaces than words
     const auto payload = reader.raw(reader.number(8));
     v.payload.assign(payload.begin(), payload.end());
   }

@@ -13,7 +13,7 @@ namespace precast::trace {
 void OpRecorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) {
   bool ran = false;
   if (!run_through) return record(op, below, stack, ran);
-  if (refusal_) return run_unrecorded(op, below, stack);
+  if (refused_) return run_unrecorded(op, below, stack);
   const size_t begin = stack->size() - op.schema().arguments().size();
   const std::vector<c10::IValue> arguments(stack->begin() + static_cast<std::ptrdiff_t>(begin), stack->end());
   try {
@@ -37,7 +37,7 @@ void OpRecorder::run_unrecorded(const c10::OperatorHandle& op, c10::DispatchKeyS
 }
 
 void OpRecorder::refuse_call(const std::string& message) {
-  if (!refusal_) refusal_.emplace(message);
+  note_refusal(message);
   if (!run_through) throw *refusal_;
   unseal_all();
   if (on_refusal) on_refusal();
@@ -85,8 +85,13 @@ ir::ValueId OpRecorder::read(const at::Tensor& t, const std::string& reader) {
 
 void OpRecorder::refuse(Check check, const std::string& message) {
   if (!is_on(check)) return;
-  if (!refusal_) refusal_.emplace(message);
+  note_refusal(message);
   throw *refusal_;
+}
+
+void OpRecorder::note_refusal(const std::string& message) {
+  if (!refusal_) refusal_.emplace(message);
+  refused_ = true;
 }
 
 bool OpRecorder::is_strange_view(const at::Tensor& t) {

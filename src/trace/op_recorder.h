@@ -29,7 +29,7 @@ class OpRecorder {
   int reading_values = 0;                   // composite kernels that run now and read values through a pointer
   std::vector<std::string> conditions;      // recorded values, in words
   bool name_places = false;                 // and where they were read
-  bool run_through = false;                 // after a refusal fn goes on, unrecorded
+  std::atomic<bool> run_through = false;    // after a refusal fn goes on, unrecorded
   std::function<void()> on_refusal;         // called once then, before the op runs that was refused
   std::function<void()> before_unrecorded;  // called before each op after it
   std::atomic<bool> foreign_draws = false;  // another thread drew random numbers meanwhile
@@ -73,7 +73,8 @@ class OpRecorder {
   friend class OpCall;
   void record(const c10::OperatorHandle&, c10::DispatchKeySet below, torch::jit::Stack*, bool& ran);
   void run_unrecorded(const c10::OperatorHandle&, c10::DispatchKeySet below, torch::jit::Stack*);
-  bool given_up() const { return run_through && refusal_; }
+  void note_refusal(const std::string& message);
+  bool given_up() const { return run_through && refused_; }
   void refuse_literal(const StorageState&, const std::string& what);
   void refuse_unknown(const at::Tensor&, const std::string& reader);
   void check_view(const StorageState&, const at::Tensor&, const std::string& reader);
@@ -86,6 +87,7 @@ class OpRecorder {
   Inputs* inputs_ = nullptr;
   RandomState* random_ = nullptr;
   std::optional<PrecompileError> refusal_;
+  std::atomic<bool> refused_ = false;  // there is one: to be asked without the lock
   std::mutex foreign_mutex_;
   std::string foreign_op_;
   uint64_t op_count_ = 0;

@@ -72,6 +72,16 @@ TEST_CASE("lengths are not trusted even when the checksum holds") {
   CHECK(refused > 100);  // most changes hit content, not lengths; none may crash (run under the address sanitizer)
 }
 
+TEST_CASE("names of instruction sets are words, each after one space") {
+  for (const char* first : {"", " ", " avx2", "avx2 "}) {
+    Cache cache = example();
+    cache.variants[0].isa = {first, "baseline"};
+    const auto bytes = write_cache(cache);
+    const auto read = read_cache(bytes);
+    CHECK((std::holds_alternative<CacheProblem>(read) || write_cache(std::get<Cache>(read)) == bytes));
+  }
+}
+
 TEST_CASE("a problem says what was expected and found") {
   auto bytes = write_cache(example());
   bytes[16] = std::byte{9};
