@@ -45,6 +45,17 @@ std::vector<ValueId> defined_values(const Node& n) {
   return ids;
 }
 
+std::vector<bool> dependents(const Graph& g, const std::vector<ValueId>& of) {
+  std::vector<bool> depends(g.values.size());
+  for (const ValueId v : of) depends[static_cast<size_t>(v)] = true;
+  for (const Node& n : g.nodes) {
+    bool reads = false;
+    for_each_read(n, [&](ValueId v) { reads = reads || depends[static_cast<size_t>(v)]; });
+    if (reads) for_each_definition(n, [&](ValueId v) { depends[static_cast<size_t>(v)] = true; });
+  }
+  return depends;
+}
+
 void renumber(Graph& g) {
   std::vector<ValueId> number(g.values.size(), kNoValue);
   std::vector<Value> values;

@@ -118,6 +118,15 @@ void for_each_operand(N& n, F&& f) {
   }
 }
 
+/// Calls f(id) for each value that the node reads: tensor operands that are there, then bases of shared clones.
+template <class N, class F>
+void for_each_read(N& n, F&& f) {
+  for_each_operand(n, [&](Slot, auto& v) {
+    if (v != kNoValue) f(v);
+  });
+  for (auto& s : n.shared) f(s.base);
+}
+
 /// Calls f(id) for each value the node defines: tensor returns, then writes, then shared clones.
 template <class N, class F>
 void for_each_definition(N& n, F&& f) {
@@ -130,6 +139,9 @@ void for_each_definition(N& n, F&& f) {
   for (auto& s : n.shared) f(s.value);
 }
 std::vector<ValueId> defined_values(const Node&);
+
+/// By value: whether it is one of these or is computed from one.
+std::vector<bool> dependents(const Graph&, const std::vector<ValueId>&);
 
 /// The graph for these values of its symbols, which must be within their bounds. Throws PrecompileError where an
 /// expression has no value.

@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <algorithm>
-
 #include "host_torch/tensor_types.h"
 #include "jit/flat_call.h"
 #include "jit/without_hooks.h"
@@ -24,17 +22,14 @@ BackwardNode::BackwardNode(const Program& program, std::span<const at::Tensor* c
   for (const auto& [source, dim] : program.size_sources_)
     sizes_.push_back(at::empty({sources[static_cast<size_t>(source)]->size(dim), 0}));
   if (!again_) return;
-  for (const int source : program.gradient_sources_) primals_.push_back(save(source));
-  const auto note_memory = [&](const at::Tensor& t) {
+  const auto keep = [&](int source, std::vector<SavedVariable>& list) {
+    const at::Tensor& t = *sources[static_cast<size_t>(source)];
+    list.push_back(save(source));
     memory_.push_back(t.has_storage() ? t.storage().data() : nullptr);
   };
-  for (const int source : program.gradient_sources_) note_memory(*sources[static_cast<size_t>(source)]);
-  for (size_t i = 0; i < sources.size(); ++i)
-    if (std::ranges::find(program.gradient_sources_, static_cast<int>(i)) == program.gradient_sources_.end() &&
-        !sources[i]->is_inference()) {
-      others_.push_back(save(static_cast<int>(i)));
-      note_memory(*sources[i]);
-    }
+  for (const int source : program.gradient_sources_) keep(source, primals_);
+  for (const int source : program.other_sources_)
+    if (!sources[static_cast<size_t>(source)]->is_inference()) keep(source, others_);
 }
 
 ResultNode::ResultNode(const c10::intrusive_ptr<BackwardNode>& call, uint32_t result) { add_next_edge({call, result}); }

@@ -26,6 +26,8 @@ using jit::StanceKind;
 
 namespace {
 
+constexpr const char* kNoGraph = " cannot be compiled as one graph: ";
+
 /// For the rest of this thread's life, and of the processes that it starts: whoever else wants the processor gets it.
 void step_back() { ::setpriority(PRIO_PROCESS, 0, 19); }  // 0: on Linux, the thread that calls
 
@@ -78,7 +80,7 @@ void CompiledFunction::note_likely(const VariantPtr& v) {
 class CompiledFunction::OwnChanges {
  public:
   OwnChanges(CompiledFunction& f, const Seen& s) : f_(f), seen_(s) {
-    if (s.model) before_.emplace(std::span(s.arguments.modules.data(), s.arguments.modules.size()), s.model->objects());
+    if (s.model) before_.emplace(jit::refs(s.arguments), s.model->objects());
   }
   ~OwnChanges() {
     if (!before_ || before_->hold()) return;
@@ -134,9 +136,14 @@ bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closu
   }
 }
 
+/// Calls run eagerly: one warning, or CompileError under fullgraph.
+void CompiledFunction::tell_eager(const std::string& why, const std::string& between) {
+  if (settings_.fullgraph) throw CompileError(name_ + between + why);
+  if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
+}
+
 void CompiledFunction::call_unseen(const EagerCall& eager, const std::string& why) {
-  if (!settings_.disable && settings_.fullgraph) throw CompileError(name_ + " cannot be compiled as one graph: " + why);
-  if (!settings_.disable && !warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
+  if (!settings_.disable) tell_eager(why, kNoGraph);
   run_eagerly(eager);
 }
 
@@ -150,8 +157,7 @@ bool CompiledFunction::run(const VariantPtr& variant, const Seen& s, const Eager
     p = v.program.get();
   } catch (const std::exception& e) {
     const std::string why = "lowering failed: " + host_torch::error_text(e);
-    if (settings_.fullgraph && v.open.empty()) throw CompileError(name_ + ": " + why);
-    if (v.open.empty() && !warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
+    if (v.open.empty()) tell_eager(why);
     const std::unique_lock lock(mutex_);
     if (!v.open.empty()) {  // with sizes as they are it may go
       specialized_ = why;
@@ -184,8 +190,7 @@ bool CompiledFunction::run(const VariantPtr& variant, const Seen& s, const Eager
             p->differentiable() ? again(variant, s, eager) : jit::Again(), {out.leaves.data(), out.leaves.size()});
   } catch (const BackendError& e) {
     const std::string why = std::string("the backend failed: ") + e.what();
-    if (settings_.fullgraph) throw CompileError(name_ + ": " + why);
-    if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
+    tell_eager(why);
     const std::unique_lock lock(mutex_);
     if (!v.runs_eagerly) v.give_up(why);
     return false;
@@ -310,12 +315,11 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
   if (made >= static_cast<size_t>(get_cache_size_limit())) {
     const std::string limit = "the limit of " + std::to_string(get_cache_size_limit()) +
                               " variants (set_cache_size_limit) is reached; the last guard that failed: " + why;
-    if (settings_.fullgraph) throw CompileError(name_ + ": " + limit);
+    tell_eager(limit);
     {
       const std::unique_lock lock(mutex_);
       limit_ = limit;
     }
-    if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + limit);
     return run_eagerly(s, eager);
   }
 
@@ -355,8 +359,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
       recorded = as_sized({});
     }
   } catch (const PrecompileError& e) {
-    if (settings_.fullgraph) throw CompileError(name_ + " cannot be compiled as one graph: " + e.what());
-    if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + e.what());
+    tell_eager(e.what(), kNoGraph);
     v->give_up(e.what());
     add();
     if (!dynamic_cast<const trace::RanThrough*>(&e)) return run_eagerly(eager);
@@ -416,8 +419,7 @@ void CompiledFunction::give_up_on_reals(const Seen& s, const EagerCall& eager) {
   const std::string why = "it reads a real number of a tensor (item()) that was another one in each of " +
                           std::to_string(kRealConditions) +
                           " variants; compare tensors instead of numbers, or return the tensor";
-  if (settings_.fullgraph) throw CompileError(name_ + ": " + why);
-  if (!warned_.exchange(true)) warn("compile: " + name_ + " runs eagerly: " + why);
+  tell_eager(why);
   const auto v = std::make_shared<jit::Variant>(s, jit::OpenDims());
   v->give_up(why);
   {

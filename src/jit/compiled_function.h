@@ -38,6 +38,7 @@ class CompiledFunction {
   static jit::Again again(const VariantPtr&, const Seen&, const EagerCall&);
   void give_up_on_reals(const Seen&, const EagerCall&);
   void note_likely(const VariantPtr&);
+  void tell_eager(const std::string& why, const std::string& between = ": ");
   class OwnChanges;
   void run_eagerly(const EagerCall&);
   void run_eagerly(const Seen&, const EagerCall&);

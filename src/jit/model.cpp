@@ -8,8 +8,6 @@
 namespace precast::jit {
 namespace {
 
-std::span<const detail::ModuleRef> refs(const detail::Arguments& a) { return {a.modules.data(), a.modules.size()}; }
-
 std::vector<at::Tensor> tensors_of(const detail::Arguments& a) {
   const api::CallArguments call(a);
   std::vector<at::Tensor> tensors;

@@ -14,6 +14,10 @@ namespace precast::jit {
 
 using Tensors = c10::SmallVector<const at::Tensor*, 128>;
 
+inline std::span<const detail::ModuleRef> refs(const detail::Arguments& a) {
+  return {a.modules.data(), a.modules.size()};
+}
+
 /// Modules with the very tensors and modes that they had.
 class Model {
  public:

@@ -44,7 +44,7 @@ class MemberBytes {
   /// A call that began when they were as `before` says has ended: what it wrote itself (a counter) is no change.
   void follow(const MemberBytes& before);
   bool hold() const;
-  /// "the members of module 'Net' have changed (8 bytes at offset 312)"; empty where they hold.
+  /// "a member of module 'Net' ... has changed (byte 312 of the object)"; empty where they hold.
   std::string first_change() const;
 
  private:

@@ -28,7 +28,7 @@ class Partition {
   explicit Partition(const Joint& joint) : joint_(joint), g_(joint.graph), maker_(g_.values.size(), -1) {
     for (size_t i = 0; i < g_.nodes.size(); ++i)
       ir::for_each_definition(g_.nodes[i], [&](ValueId v) { maker_[index(v)] = static_cast<int>(i); });
-    mark_late();
+    late_ = ir::dependents(g_, {g_.inputs.end() - joint.tangents, g_.inputs.end()});
     mark_forward();
   }
 
@@ -39,29 +39,11 @@ class Partition {
   }
 
  private:
-  template <class F>
-  static void for_each_read(const Node& n, F&& f) {
-    ir::for_each_operand(n, [&](ir::Slot, ValueId v) {
-      if (v != kNoValue) f(v);
-    });
-    for (const ir::Shared& s : n.shared) f(s.base);
-  }
   const Node* maker(ValueId v) const { return maker_[index(v)] < 0 ? nullptr : &g_.nodes[index(maker_[index(v)])]; }
   ValueId output(int i) const { return g_.outputs[index(i)]; }
 
   // ---- Which side a node is on
 
-  /// What depends on a tangent.
-  void mark_late() {
-    late_.resize(g_.values.size());
-    for (size_t i = g_.inputs.size() - index(joint_.tangents); i < g_.inputs.size(); ++i)
-      late_[index(g_.inputs[i])] = true;
-    for (const Node& n : g_.nodes) {
-      bool late = false;
-      for_each_read(n, [&](ValueId v) { late = late || late_[index(v)]; });
-      if (late) ir::for_each_definition(n, [&](ValueId v) { late_[index(v)] = true; });
-    }
-  }
   /// What the results need. Nodes that may not run twice and need no tangent run with them.
   void mark_forward() {
     forward_.resize(g_.nodes.size());
@@ -74,7 +56,7 @@ class Partition {
       if (!wants && (late || passes::core_family(n.op))) continue;
       if (late) throw PrecompileError("a result of the call depends on the gradient of another result");
       forward_[i] = true;
-      for_each_read(n, [&](ValueId v) { wanted[index(v)] = true; });
+      ir::for_each_read(n, [&](ValueId v) { wanted[index(v)] = true; });
     }
   }
 
@@ -96,7 +78,7 @@ class Partition {
       ir::for_each_definition(g_.nodes[i], [&](ValueId v) { wants = wants || wanted[index(v)]; });
       if (!wants) continue;
       backward_[i] = true;
-      for_each_read(g_.nodes[i], want);
+      ir::for_each_read(g_.nodes[i], want);
     }
   }
 
@@ -109,7 +91,7 @@ class Partition {
       if (!forward_[i] || !is_cheap(n) || !saved_[index(n.outs[0].id)]) continue;
       double more = 0;
       std::vector<ValueId> operands;
-      for_each_read(n, [&](ValueId v) {
+      ir::for_each_read(n, [&](ValueId v) {
         if (!maker(v) || saved_[index(v)] || std::ranges::find(operands, v) != operands.end()) return;
         operands.push_back(v);
         more += bytes(v);
@@ -143,7 +125,7 @@ class Partition {
 
     h.backward = side(backward_);
     std::vector<bool> read(g_.values.size());
-    for (const Node& n : h.backward.nodes) for_each_read(n, [&](ValueId v) { read[index(v)] = true; });
+    for (const Node& n : h.backward.nodes) ir::for_each_read(n, [&](ValueId v) { read[index(v)] = true; });
     for (const int i : joint_.gradients) {
       h.backward.outputs.push_back(output(i));
       read[index(output(i))] = true;

@@ -261,6 +261,8 @@ void Program::lower_both(const Lowering& lowering, const ir::Choices& choices) {
   const Joint joint = this->joint(std::move(core), forward);
   for (const Recorded::Gradient& g : recorded_.gradients)
     if (g.value.kind != Result::Kind::none) gradient_sources_.push_back(g.source);
+  for (int source = 0; source < static_cast<int>(artifact::source_types(s).size()); ++source)
+    if (std::ranges::find(gradient_sources_, source) == gradient_sources_.end()) other_sources_.push_back(source);
 
   for (size_t i = joint.graph.inputs.size() - recorded_.tangents.size(); i < joint.graph.inputs.size(); ++i)
     tangent_types_.push_back(joint.graph.type(joint.graph.inputs[i]));

@@ -96,6 +96,7 @@ class Program : public std::enable_shared_from_this<Program> {
   mutable std::map<std::vector<char>, Backward> backwards_;  // by tangents that are undefined
   std::vector<int> saved_sources_;                           // sources that backward reads
   std::vector<int> gradient_sources_;                        // one per result of backward
+  std::vector<int> other_sources_;                           // the rest
   std::vector<ir::Type> tangent_types_;
   /// Where backward gets the sizes that are open: a source and its dim, for each symbol.
   std::vector<std::pair<int64_t, int64_t>> size_sources_;

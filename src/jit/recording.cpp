@@ -11,6 +11,7 @@
 #include "api/call_arguments.h"
 #include "host_torch/error_text.h"
 #include "host_torch/module_state.h"
+#include "jit/model.h"
 #include "jit/without_hooks.h"
 #include "precast/error.h"
 #include "trace/dispatch.h"
@@ -157,16 +158,10 @@ void check_constant_gradients(const ir::Graph& g, const Signature& s, size_t own
     const Result& r = s.results[i];
     return r.kind == Result::Kind::output ? g.outputs.at(static_cast<size_t>(r.index)) : ir::kNoValue;
   };
-  std::vector<char> late(g.values.size());
+  std::vector<ir::ValueId> sources;
   for (size_t i = own; i < own + tangents; ++i)
-    if (value(i) != ir::kNoValue) late[static_cast<size_t>(value(i))] = true;
-  for (const ir::Node& n : g.nodes) {
-    bool reads = false;
-    ir::for_each_operand(
-        n, [&](ir::Slot, ir::ValueId v) { reads = reads || (v != ir::kNoValue && late[static_cast<size_t>(v)]); });
-    for (const ir::Shared& shared : n.shared) reads = reads || late[static_cast<size_t>(shared.base)];
-    if (reads) ir::for_each_definition(n, [&](ir::ValueId v) { late[static_cast<size_t>(v)] = true; });
-  }
+    if (value(i) != ir::kNoValue) sources.push_back(value(i));
+  const std::vector<bool> late = ir::dependents(g, sources);
   for (size_t i = own + tangents; i < s.results.size(); ++i)
     if (value(i) != ir::kNoValue && !late[static_cast<size_t>(value(i))])
       throw PrecompileError(
@@ -265,7 +260,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
   const api::CallArguments call(arguments);
   const torch::jit::GraphOptimizerEnabledGuard no_optimizer(false);  // its passes run operators of their own
   const bool grad_mode = at::GradMode::is_enabled();
-  const std::span<const detail::ModuleRef> modules{arguments.modules.data(), arguments.modules.size()};
+  const std::span<const detail::ModuleRef> modules = refs(arguments);
   const std::vector<std::string> modes = host_torch::module_modes(modules);
   Recorded recorded;
   Flow flow(call.sources());

@@ -12,14 +12,6 @@ using ir::ValueId;
 
 size_t index(ValueId v) { return static_cast<size_t>(v); }
 
-template <class F>
-void for_each_read(Node& n, F&& f) {
-  ir::for_each_operand(n, [&](ir::Slot, ValueId& v) {
-    if (v != kNoValue) f(v);
-  });
-  for (ir::Shared& s : n.shared) f(s.base);
-}
-
 class Pruning {
  public:
   Pruning(const ir::Graph& g, const std::vector<ValueId>& tangents, const std::vector<ValueId>& undefined)
@@ -34,14 +26,14 @@ class Pruning {
     for (const Node& from : g_.nodes) {
       Node n = from;
       bool late = false, defined = false;
-      for_each_read(n, [&](ValueId& v) {
+      ir::for_each_read(n, [&](ValueId& v) {
         v = now_[index(v)];
         late = late || late_[index(v)];
         defined = defined || (late_[index(v)] && !undefined_[index(v)]);
       });
       ir::for_each_definition(n, [&](ValueId v) { late_[index(v)] = late, undefined_[index(v)] = late && !defined; });
       if ((late && !defined) || is_sum_of_one(n)) continue;
-      if (late) for_each_read(n, [&](ValueId& v) { v = undefined_[index(v)] ? zeros(v) : v; });
+      if (late) ir::for_each_read(n, [&](ValueId& v) { v = undefined_[index(v)] ? zeros(v) : v; });
       nodes.push_back(std::move(n));
     }
     Pruned out{std::move(g_), {}, {}};

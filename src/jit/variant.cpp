@@ -72,7 +72,7 @@ Variant::Variant(const Seen& s, const OpenDims& dims) : guards(s.arguments, s.cl
   for (size_t i = 0; i < s.bound; ++i) requires_grad.push_back(s.tensors[i]->requires_grad());
   if (!s.model) return;
   model = s.model;
-  members.emplace(std::span(s.arguments.modules.data(), s.arguments.modules.size()), model->objects());
+  members.emplace(refs(s.arguments), model->objects());
 }
 
 bool Variant::holds(const Seen& s) const {
@@ -116,7 +116,7 @@ std::shared_ptr<const detail::Binding> Variant::binding(const Program& p, const 
     if (model == s.model) return binding;
   constexpr size_t kKept = 4;  // the modules are the same: their tensors have been replaced
   if (bound_.size() == kKept) bound_.erase(bound_.begin());
-  auto fresh = p.bind({s.arguments.modules.data(), s.arguments.modules.size()});
+  auto fresh = p.bind(refs(s.arguments));
   check_layouts(p.recorded().signature, s);
   bound_.emplace_back(s.model, std::move(fresh));
   return bound_.back().second;

@@ -79,8 +79,7 @@ void drop_dead_nodes(Graph& g) {
     bool alive =
         has_effect(n) || std::ranges::any_of(defined, [&](ValueId id) { return used[static_cast<size_t>(id)]; });
     if (!alive) continue;
-    ir::for_each_operand(n, [&](ir::Slot, ValueId id) { use(id); });
-    for (const ir::Shared& s : n.shared) use(s.base);
+    ir::for_each_read(n, use);
     kept.push_back(std::move(n));
   }
   std::ranges::reverse(kept);

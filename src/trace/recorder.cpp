@@ -96,16 +96,13 @@ class Call {
     }
     recorder_.unseal_all();
     at::autocast::clear_cache();
-    if (recorder_.refusal() && !recorder_.run_through) throw *recorder_.refusal();
-    if (recorder_.refusal() && !thrown) {
+    if (const auto& refusal = recorder_.refusal()) {
+      if (!recorder_.run_through) throw *refusal;
       gradients_.give_up();
-      throw RanThrough(recorder_.refusal()->what());
+      if (thrown) throw FnThrew{thrown};
+      throw RanThrough(refusal->what());
     }
     if (!thrown) return results;
-    if (recorder_.refusal()) {
-      gradients_.give_up();
-      throw FnThrew{thrown};
-    }
     try {
       std::rethrow_exception(thrown);
     } catch (const std::exception& e) {

@@ -78,8 +78,8 @@ struct Recording {
 /// Runs fn once, with grad mode on. Where user tensors carry marks (precast/dynamic.h) the graph and the signature have
 /// symbols. An exception of fn passes through; its effects so far stand, as eager's would.
 /// Throws PrecompileError when the call breaks the contract: then written inputs, buffers, gradients and the random
-/// number generator are as they were before. With `run_through` that
-/// is so only where fn could not be run to its end.
+/// number generator are as they were before. With `run_through` that is so only where fn could not go
+/// on to its end; else RanThrough or FnThrew is thrown.
 Recording record(const Sources&, const std::function<std::vector<Leaf>()>& fn, const Options& = {});
 
 }  // namespace precast::trace
