@@ -380,6 +380,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     for (const int64_t d : dims)
       jit::log("dynamic",
                name_ + ": leaf " + std::to_string(leaf) + " dim " + std::to_string(d) + " is open from now on");
+  v->absent_grads = recorded.absent_grads;
   v->conditions = recorded.signature.conditions;
   v->reads_reals = recorded.reads_reals();
   if (jit::logs("graph")) jit::log("graph", ir::print(recorded.graph));

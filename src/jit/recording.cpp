@@ -325,6 +325,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
   call.complete(recording.signature);
   recorded.random = recording.random;
   recorded.replay = std::move(recording.replay);
+  recorded.absent_grads = std::move(recording.absent_grads);
 
   recorded.graph = std::move(recording.graph);
   Signature& s = recorded.signature = std::move(recording.signature);

@@ -32,6 +32,7 @@ struct Variant {
 
   Guards guards;
   std::vector<char> requires_grad;  // of parameters and buffers
+  std::vector<int> absent_grads;    // of them, those that must have no .grad
   ModelPtr model;                   // as it was
   std::optional<MemberBytes> members;
   OpenDims open;

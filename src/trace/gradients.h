@@ -18,6 +18,7 @@ class Gradients {
     StorageState* state = nullptr;  // the stand-in's
     int64_t version = 0;            // of the stand-in at the start
     bool touched() const { return state && state->value != ir::kNoValue; }
+    bool emptied() const { return state && state->emptied; }
     /// By what was not recorded, too.
     bool written() const { return touched() || (state && version_now() != version); }
     int64_t version_now() const { return stand_in.is_inference() ? 0 : stand_in._version(); }

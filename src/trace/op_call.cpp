@@ -27,7 +27,7 @@ void OpCall::run() {
   if (info_.resizes) return run_resize();
   if (info_.reshapes || info_.metadata_only) return run_geometry();
   if (info_.is_view) return run_view();
-  if (run_accumulation() || run_overwriting()) return;
+  if (run_accumulation() || run_zeroing_of_nothing() || run_overwriting()) return;
   run_recorded();
 }
 

@@ -38,8 +38,9 @@ class OpCall {
   void run_geometry();
   void run_view();
   void run_resize();
-  bool run_accumulation();  // into a .grad slot; false: it is none
-  bool run_overwriting();   // what an `empty` held did not matter; false: it is no such op
+  bool run_accumulation();        // into a .grad slot; false: it is none
+  bool run_zeroing_of_nothing();  // of a .grad that the caller left undefined; false: it is no such op
+  bool run_overwriting();         // what an `empty` held did not matter; false: it is no such op
   void run_recorded();
 
   // Before the kernel.

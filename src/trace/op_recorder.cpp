@@ -2,6 +2,9 @@
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "host_torch/tensor_types.h"
 #include "trace/dynamic.h"
 #include "trace/host_readers.h"
@@ -39,6 +42,7 @@ void OpRecorder::run_unrecorded(const c10::OperatorHandle& op, c10::DispatchKeyS
 void OpRecorder::refuse_call(const std::string& message) {
   note_refusal(message);
   if (!run_through) throw *refusal_;
+  empty_zeroed();
   unseal_all();
   if (on_refusal) on_refusal();
 }
@@ -65,9 +69,26 @@ void OpRecorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet below
     }
   }
   ++op_count_;
+  if (!zeroed_.empty() && !is_of_zeroed(torch::jit::last(*stack, op.schema().arguments().size()))) empty_zeroed();
   storages.sweep();
   const auto call = [&] { OpCall(*this, op, info, below, stack, ran).run(); };
   dynamic ? dynamic->run(op, info, stack, call) : call();
+}
+
+void OpRecorder::empty_zeroed() {
+  for (StorageState* s : std::exchange(zeroed_, {})) {
+    at::Tensor& slot = inputs_->entries()[static_cast<size_t>(s->gradient_of)].source->tensor.mutable_grad();
+    if (!slot.defined() || !slot.has_storage() || slot.storage().unsafeGetStorageImpl() != s->impl) continue;
+    slot.reset();
+    s->emptied = true;
+  }
+}
+
+bool OpRecorder::is_of_zeroed(c10::ArrayRef<c10::IValue> args) {
+  return std::ranges::any_of(args, [&](const c10::IValue& v) {
+    return v.isTensor() && v.toTensor().defined() && v.toTensor().has_storage() &&
+           std::ranges::find(zeroed_, storages.find(v.toTensor())) != zeroed_.end();
+  });
 }
 
 ir::ValueId OpRecorder::read(const at::Tensor& t, const std::string& reader) {

@@ -68,11 +68,15 @@ class OpRecorder {
   /// A recorded op has written.
   void renew_watched(StorageState&);
   void unseal_all();
+  /// Gradients that were zeroed and never were. To be called when the op that did so has returned to fn, and no other
+  /// holds a reference to their slot.
+  void empty_zeroed();
 
  private:
   friend class OpCall;
   void record(const c10::OperatorHandle&, c10::DispatchKeySet below, torch::jit::Stack*, bool& ran);
   void run_unrecorded(const c10::OperatorHandle&, c10::DispatchKeySet below, torch::jit::Stack*);
+  bool is_of_zeroed(c10::ArrayRef<c10::IValue> args);
   void note_refusal(const std::string& message);
   bool given_up() const { return run_through && refused_; }
   void refuse_literal(const StorageState&, const std::string& what);
@@ -86,6 +90,7 @@ class OpRecorder {
   OpInfos infos_;
   Inputs* inputs_ = nullptr;
   RandomState* random_ = nullptr;
+  std::vector<StorageState*> zeroed_;
   std::optional<PrecompileError> refusal_;
   std::atomic<bool> refused_ = false;  // there is one: to be asked without the lock
   std::mutex foreign_mutex_;

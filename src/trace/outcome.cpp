@@ -139,6 +139,8 @@ void Outcome::add_gradients() {
                     ", and the recorded function changes it; pass a copy (.clone())");
     if (now.defined())
       add_gradient(slot, now);
+    else if (slot.emptied())
+      absent_grads.push_back(slot.source);
     else if (slot.stand_in.defined())
       signature.cleared_grads.push_back(slot.source);
   }
@@ -146,7 +148,7 @@ void Outcome::add_gradients() {
 
 /// Neither the caller's own memory nor a sum with it.
 bool Outcome::is_new_gradient(const Gradients::Slot& slot, const at::Tensor& now) const {
-  if (!now.defined() || slot.is_in_place(now)) return false;
+  if (!now.defined() || slot.emptied() || slot.is_in_place(now)) return false;
   const StorageState* s = r_.storages.find(now);
   return !s || s->gradient_of != slot.source;
 }
@@ -155,7 +157,7 @@ void Outcome::add_gradient(const Gradients::Slot& slot, const at::Tensor& now) {
   const std::string what = "the gradient of " + name_of(slot);
   artifact::Gradient g{.source = slot.source};
   const StorageState* s = r_.storages.find(now);
-  g.in_place = slot.is_in_place(now);
+  g.in_place = slot.emptied() || slot.is_in_place(now);  // later calls may have one to zero and to add to
   g.accumulate = s && s->gradient_of == slot.source;
   if (g.accumulate) {
     if (s->value == ir::kNoValue) return;  // nothing was added

@@ -88,9 +88,11 @@ class Call {
       try {
         if (dynamic_) dynamic_->begin();
         results = fn();
+        recorder_.empty_zeroed();
         if (dynamic_) dynamic_->end(&results);
       } catch (...) {
         thrown = std::current_exception();
+        recorder_.empty_zeroed();
         if (dynamic_) dynamic_->end(nullptr);
       }
     }
@@ -144,7 +146,8 @@ class Call {
       undo();
     else
       finish_gradients();
-    return {std::move(graph), std::move(outcome.signature), std::move(results), recorder_.draws(), std::move(replay)};
+    return {std::move(graph),  std::move(outcome.signature),   std::move(results), recorder_.draws(),
+            std::move(replay), std::move(outcome.absent_grads)};
   }
 
   void verify(const ir::Graph& graph, const Outcome& outcome) {

@@ -73,6 +73,9 @@ struct Recording {
   std::vector<Leaf> results;  // what fn returned
   bool random = false;        // it drew random numbers
   std::shared_ptr<const LaterReplay> replay{};
+  /// Sources whose .grad was undefined, was to be zeroed with `run_through`, and ends undefined: fn has passed by it,
+  /// and might not pass by zeros.
+  std::vector<int> absent_grads{};
 };
 
 /// Runs fn once, with grad mode on. Where user tensors carry marks (precast/dynamic.h) the graph and the signature have

@@ -73,6 +73,18 @@ bool OpCall::run_accumulation() {
   return true;
 }
 
+/// Where there is no gradient eager's zero_grad(false) zeroes nothing, and an optimizer passes by. So from here on
+/// there is none: what fn then does holds for calls without it.
+bool OpCall::run_zeroing_of_nothing() {
+  if (!r_.run_through || info_.name != "aten::zero_") return false;
+  const at::Tensor grad = args()[0].toTensor();
+  StorageState* s = grad.has_storage() ? r_.storages.find(grad) : nullptr;
+  if (!s || s->gradient_of < 0 || !s->stands_for_nothing || s->value != ir::kNoValue || !s->root.is(grad)) return false;
+  if (std::ranges::find(r_.zeroed_, s) == r_.zeroed_.end()) r_.zeroed_.push_back(s);
+  ran_ = true;  // the stand-in is zeros
+  return true;
+}
+
 /// Writes all of an `empty` through indices (scatter_, index_put_). That it wrote all is shown by a second run over
 /// other contents; the graph starts from zeros.
 bool OpCall::run_overwriting() {

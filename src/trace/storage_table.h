@@ -38,6 +38,7 @@ struct StorageState {
   std::unordered_set<size_t> given;
   int gradient_of = -1;             // only accumulated into so far: the .grad of this source
   bool stands_for_nothing = false;  // that .grad was undefined before the call
+  bool emptied = false;             // so zero_grad(false) made it undefined again
   bool only_zeroed = false;         // zero_ was all that happened to it
   uint32_t number = 0;
 

@@ -136,16 +136,18 @@ TEST_CASE("compile: autograd's history is that of one call, refused or not") {
 
 namespace {
 
+enum class Before { nothing, none, zeros };  // what becomes of gradients before backward
+
 /// `used` gets gradients, the other one none.
 template <class Optimizer, class Options>
-void check_optimizer(torch::nn::Linear Mlp::* used, const Options& options, bool clears) {
+void check_optimizer(torch::nn::Linear Mlp::* used, const Options& options, Before before) {
   Warnings warnings;
   Mlp net(8), same(8);
   net.b = net.replace_module("b", torch::nn::Linear(8, 8)), same.b = same.replace_module("b", torch::nn::Linear(8, 8));
   copy_state(net, same);
   Optimizer a(net.parameters(), options), b(same.parameters(), options);
   const auto step = [&](Mlp& m, Optimizer* optimizer, at::Tensor x) {
-    if (clears) optimizer->zero_grad();
+    if (before != Before::nothing) optimizer->zero_grad(before == Before::none);
     const at::Tensor loss = (m.*used)(x).square().mean();
     loss.backward();
     torch::nn::utils::clip_grad_norm_((m.*used)->parameters(), 0.5);
@@ -220,12 +222,45 @@ TEST_CASE("compile: what a backward writes is written when it runs, and as often
 
 TEST_CASE("compile: an optimizer inside the function steps once a call") {
   using namespace torch::optim;
-  for (const bool clears : {true, false})
+  for (const Before before : {Before::nothing, Before::none, Before::zeros})
     for (torch::nn::Linear Mlp::* used : {&Mlp::a, &Mlp::b}) {
-      check_optimizer<SGD>(used, SGDOptions(0.1).momentum(0.9).weight_decay(0.1), clears);
-      check_optimizer<Adam>(used, AdamOptions(0.1).weight_decay(0.1), clears);
-      check_optimizer<AdamW>(used, AdamWOptions(0.1).weight_decay(0.1), clears);
+      check_optimizer<SGD>(used, SGDOptions(0.1).momentum(0.9).weight_decay(0.1), before);
+      check_optimizer<Adam>(used, AdamOptions(0.1).weight_decay(0.1), before);
+      check_optimizer<AdamW>(used, AdamWOptions(0.1).weight_decay(0.1), before);
     }
+}
+
+TEST_CASE("compile: what has no gradient is no zero to an optimizer, and zeros are none") {
+  Warnings warnings;
+  Mlp net(8), same(8);
+  copy_state(net, same);
+  const torch::optim::SGDOptions options = torch::optim::SGDOptions(0.1).weight_decay(0.1);
+  torch::optim::SGD a(net.parameters(), options), b(same.parameters(), options);
+  torch::optim::SGD* of = &a;
+  const auto step = [](Mlp& m, torch::optim::SGD* optimizer, at::Tensor x) {
+    optimizer->zero_grad(false);
+    const at::Tensor loss = m.a(x).square().mean();
+    loss.backward();
+    optimizer->step();
+    return loss.detach();
+  };
+  const auto f = compile([&](Mlp& m, at::Tensor x) { return step(m, of, x); });
+  for (int i = 0; i < 9; ++i) {
+    const at::Tensor x = torch::randn({4, 8});
+    if (i == 3 || i == 6)
+      for (Mlp* m : {&net, &same})
+        for (const at::Tensor& p : m->parameters()) p.mutable_grad() = i == 3 ? torch::ones_like(p) : at::Tensor();
+    CHECK(close(f(net, x), step(same, &b, x)));
+    for (size_t k = 0; k < net.parameters().size(); ++k) {
+      CHECK(close(net.parameters()[k], same.parameters()[k]));
+      const at::Tensor &g = net.parameters()[k].grad(), &h = same.parameters()[k].grad();
+      CHECK(g.defined() == h.defined());
+      if (g.defined() && h.defined()) CHECK(close(g, h));
+    }
+  }
+  CHECK(warnings.seen.empty());
+  contains(f.explain(), "module tensor 2 has no gradient");
+  contains(f.explain(), "expected no gradient, as zero_grad(false) found it");
 }
 
 TEST_CASE("compile: real numbers that are read end in eager calls, after few variants") {
