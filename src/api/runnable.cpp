@@ -97,6 +97,8 @@ precast_leaf describe_leaf(const Leaf& leaf) {
 }
 
 class LoadedRunnable final : public Runnable {
+  using Pointers = std::span<const at::Tensor* const>;
+
  public:
   explicit LoadedRunnable(runtime::ArtifactPtr artifact, LoadOptions options = {})
       : artifact_(std::move(artifact)),
@@ -127,6 +129,10 @@ class LoadedRunnable final : public Runnable {
       weights = s.weights;
     }
     run(s.live->pointers, weights.get(), with_modules(a), results);
+  }
+
+  void call(Pointers module_tensors, const Arguments& a, std::span<ResultLeaf> results) const override {
+    run(module_tensors, nullptr, a, results);
   }
 
   std::shared_ptr<const Binding> bind(std::span<const ModuleRef> modules) const override {
@@ -194,7 +200,6 @@ class LoadedRunnable final : public Runnable {
 
  private:
   using Tensors = c10::SmallVector<const at::Tensor*, 128>;
-  using Pointers = std::span<const at::Tensor* const>;
   /// "([tensor, tensor], int)"
   static std::string in_words(const artifact::Tree& tree, const std::vector<Kind>& kinds) {
     static const char* const names[] = {"none", "bool", "int", "float", "str", "tensor"};

@@ -52,17 +52,32 @@ ProgramPtr lower(jit::Recorded recorded, const jit::Settings& settings) {
 CompiledFunction::CompiledFunction(std::string name, jit::Settings settings)
     : name_(std::move(name)), settings_(std::move(settings)) {}
 
-CompiledFunction::Seen CompiledFunction::look(const Arguments& a, std::span<const std::byte> closure) {
-  Seen s{a, closure, jit::Ambient::now(), {}, 0, nullptr};
-  s.model = models_.find(a, s.tensors);
+/// What the call brings, and the variant that serves it, or null.
+CompiledFunction::VariantPtr CompiledFunction::look(Seen& s) {
+  std::shared_lock lock(mutex_);
+  if (!s.arguments.modules.empty() && !(s.model = models_.find(s.arguments, s.tensors))) {
+    lock.unlock();
+    const auto model = std::make_shared<const jit::Model>(s.arguments);
+    model->is(jit::refs(s.arguments), s.tensors);
+    s.model = model;
+    {
+      const std::unique_lock alone(mutex_);
+      models_.add(model);
+    }
+    lock.lock();
+  }
   s.bound = s.tensors.size();
-  for (const Leaf& leaf : a.leaves)
+  for (const Leaf& leaf : s.arguments.leaves)
     if (leaf.kind == Kind::tensor) s.tensors.push_back(leaf.tensor);
-  return s;
+  return search(s, {});
 }
 
-CompiledFunction::VariantPtr CompiledFunction::find(const Seen& s, const std::vector<VariantPtr>& refused) const {
+CompiledFunction::VariantPtr CompiledFunction::find(const Seen& s, std::span<const VariantPtr> refused) const {
   const std::shared_lock lock(mutex_);
+  return search(s, refused);
+}
+
+CompiledFunction::VariantPtr CompiledFunction::search(const Seen& s, std::span<const VariantPtr> refused) const {
   const auto serves = [&](const VariantPtr& v) {
     return v->holds(s) && std::ranges::find(refused, v) == refused.end();
   };
@@ -111,11 +126,12 @@ bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closu
                             CompiledResult& out) {
   if (settings_.disable || jit::stance() == StanceKind::force_eager || trace::is_recording())
     return run_eagerly(eager), false;
-  const Seen seen = look(a, closure);
+  Seen seen{a, closure, jit::Ambient::now(), {}, 0, nullptr};
+  VariantPtr v = look(seen);
   std::vector<VariantPtr> refused;
   std::string refusal;
   while (true) {
-    while (const VariantPtr v = find(seen, refused)) {
+    for (; v; v = find(seen, refused)) {
       if (v->runs_eagerly) return run_eagerly(seen, eager), false;
       if (settings_.async && !v->is_ready()) return run_eagerly(seen, eager), false;
       if (run(v, seen, eager, out, refusal)) {
@@ -130,7 +146,7 @@ bool CompiledFunction::call(const Arguments& a, std::span<const std::byte> closu
       if (settings_.async) return run_eagerly(seen, eager), false;
       lock.lock();
     }
-    if (find(seen, refused)) continue;
+    if ((v = find(seen, refused))) continue;
     record(seen, eager, refusal);
     return false;
   }
@@ -179,14 +195,8 @@ bool CompiledFunction::run(const VariantPtr& variant, const Seen& s, const Eager
   }
   out.leaves.resize(p->result_leaves());
   try {
-    const std::shared_ptr<const Binding> binding = v.binding(*p, s);
-    Arguments user;  // without the modules, which are bound
-    if (binding) {
-      user.positional = s.arguments.positional - static_cast<int>(s.arguments.modules.size());
-      user.leaves = s.arguments.leaves;
-      user.spec = s.arguments.spec;
-    }
-    p->call(binding.get(), binding ? user : s.arguments, {s.tensors.data(), s.tensors.size()},
+    v.check_model(*p, s);
+    p->call(s.arguments, {s.tensors.data(), s.tensors.size()},
             p->differentiable() ? again(variant, s, eager) : jit::Again(), {out.leaves.data(), out.leaves.size()});
   } catch (const BackendError& e) {
     const std::string why = std::string("the backend failed: ") + e.what();
@@ -243,7 +253,8 @@ bool CompiledFunction::verify(jit::Variant& v, const Seen& s, const EagerCall& e
   std::vector<ResultLeaf> leaves(p.result_leaves());
   std::vector<at::Tensor> found, expected;
   try {
-    p.call(nullptr, s.arguments, {s.tensors.data(), s.tensors.size()}, {}, leaves);
+    v.check_model(p, s);
+    p.call(s.arguments, {s.tensors.data(), s.tensors.size()}, {}, leaves);
     for (const ResultLeaf& leaf : leaves) found.push_back(leaf.tensor);
     const auto gradients = jit::gradients_of(found, recorded, s);
     for (at::Tensor& t : found) t = t.defined() ? t.clone() : t;  // it may be what is put back now

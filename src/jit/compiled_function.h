@@ -30,8 +30,9 @@ class CompiledFunction {
   using Seen = jit::Seen;
   using VariantPtr = jit::VariantPtr;
 
-  Seen look(const Arguments&, std::span<const std::byte> closure);
-  VariantPtr find(const Seen&, const std::vector<VariantPtr>& refused) const;
+  VariantPtr look(Seen&);
+  VariantPtr find(const Seen&, std::span<const VariantPtr> refused) const;
+  VariantPtr search(const Seen&, std::span<const VariantPtr> refused) const;  // with the lock of the list
   bool run(const VariantPtr&, const Seen&, const EagerCall&, CompiledResult&, std::string& refusal);
   bool verify(jit::Variant&, const Seen&, const EagerCall&, const jit::Program&);
   void record(const Seen&, const EagerCall&, const std::string& refusal);
@@ -48,7 +49,7 @@ class CompiledFunction {
   const std::string name_;
   const jit::Settings settings_;
   jit::Models models_;
-  mutable std::shared_mutex mutex_;  // of the list
+  mutable std::shared_mutex mutex_;  // of the list, and of the models
   std::mutex recording_;             // one at a time
   std::vector<VariantPtr> variants_;
   std::atomic<size_t> likely_ = 0;  // the variant that served where an earlier one's condition failed

@@ -77,6 +77,12 @@ class Lock {
   int fd_;
 };
 
+/// The time that files get by themselves is that of the last tick: entries of one tick would have no order.
+void mark_used(const fs::path& file) {
+  std::error_code ignored;
+  fs::last_write_time(file, fs::file_time_type::clock::now(), ignored);
+}
+
 /// The content behind its digest.
 std::optional<Bytes> read(const fs::path& file, std::string& miss) {
   std::error_code error;
@@ -88,7 +94,7 @@ std::optional<Bytes> read(const fs::path& file, std::string& miss) {
       const Digest digest = sha256(std::span(all).subspan(head));
       if (std::equal(digest.begin(), digest.end(), all.begin())) {
         all.erase(all.begin(), all.begin() + head);
-        fs::last_write_time(file, fs::file_time_type::clock::now(), error);
+        mark_used(file);
         return all;
       }
     }
@@ -112,6 +118,7 @@ void write(const fs::path& file, const Bytes& bytes) {
       return;
     }
   }
+  mark_used(fresh);
   std::error_code error;
   fs::rename(fresh, file, error);
   if (error) fs::remove(fresh, error);

@@ -9,6 +9,7 @@
 
 #include "host_torch/attributes.h"
 #include "host_torch/tensor_types.h"
+#include "jit/wants_gradient.h"
 
 namespace precast::jit {
 namespace {
@@ -41,7 +42,7 @@ Ambient Ambient::now() {
   a.autocast = at::autocast::is_autocast_enabled(at::kCPU);
   if (a.autocast) a.autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU);
   a.deterministic = at::globalContext().deterministicAlgorithms();
-  a.deterministic_warn_only = at::globalContext().deterministicAlgorithmsWarnOnly();
+  if (a.deterministic) a.deterministic_warn_only = at::globalContext().deterministicAlgorithmsWarnOnly();
   a.default_dtype = c10::typeMetaToScalarType(c10::get_default_dtype());
   return a;
 }
@@ -101,7 +102,7 @@ bool Guards::holds(const Leaf& leaf, const Arguments& a, size_t i, bool sizes) {
   const at::Tensor& t = *now.tensor;
   const Tensor& g = *leaf.tensor;
   if (t.scalar_type() != g.dtype || t.device() != g.device || is_plain(t) != g.plain ||
-      t.requires_grad() != g.requires_grad || t.is_conj() != g.conj || t.is_neg() != g.neg ||
+      wants_gradient(t) != g.requires_grad || t.is_conj() != g.conj || t.is_neg() != g.neg ||
       t.is_inference() != g.inference)
     return false;
   if (!g.plain) return true;

@@ -29,21 +29,15 @@ bool Model::is(std::span<const detail::ModuleRef> modules, Tensors& tensors) con
   return false;
 }
 
-ModelPtr Models::find(const detail::Arguments& a, Tensors& tensors) {
-  if (a.modules.empty()) return nullptr;
-  const std::lock_guard lock(mutex_);
+ModelPtr Models::find(const detail::Arguments& a, Tensors& tensors) const {
   for (const ModelPtr& known : models_)
     if (known->is(refs(a), tensors)) return known;
-  const auto model = std::make_shared<const Model>(a);
-  model->is(refs(a), tensors);
-  models_.insert(models_.begin(), model);
-  if (models_.size() > kKept) models_.pop_back();
-  return model;
+  return nullptr;
 }
 
-void Models::clear() {
-  const std::lock_guard lock(mutex_);
-  models_.clear();
+void Models::add(ModelPtr model) {
+  models_.insert(models_.begin(), std::move(model));
+  if (models_.size() > kKept) models_.pop_back();
 }
 
 }  // namespace precast::jit

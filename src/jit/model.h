@@ -1,7 +1,6 @@
 // The modules of a call: seen once, known again at each later call by their imprint.
 #pragma once
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,12 +37,13 @@ using ModelPtr = std::shared_ptr<const Model>;
 /// The models seen last.
 class Models {
  public:
-  ModelPtr find(const detail::Arguments&, Tensors& tensors);
-  void clear();
+  /// Null where the modules are none of them; else appends their tensors.
+  ModelPtr find(const detail::Arguments&, Tensors& tensors) const;
+  void add(ModelPtr);
+  void clear() { models_.clear(); }
 
  private:
   static constexpr size_t kKept = 16;
-  std::mutex mutex_;
   std::vector<ModelPtr> models_;  // the last first
 };
 

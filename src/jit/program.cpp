@@ -375,22 +375,20 @@ void Program::carry_sizes(ir::Graph& back) {
   }
 }
 
-std::shared_ptr<const detail::Binding> Program::bind(std::span<const detail::ModuleRef> modules) const {
-  return forward_->bind(modules);
-}
+void Program::check(std::span<const detail::ModuleRef> modules) const { forward_->bind(modules); }
 
-void Program::call(const detail::Binding* binding, const detail::Arguments& a,
-                   std::span<const at::Tensor* const> sources, Again again,
+void Program::call(const detail::Arguments& a, std::span<const at::Tensor* const> sources, Again again,
                    std::span<detail::ResultLeaf> results) const {
+  const auto module_tensors = sources.first(recorded_.signature.params.size() + recorded_.signature.buffers.size());
   if (!differentiable()) {
-    binding ? forward_->call(*binding, a, results) : forward_->call(a, results);
+    forward_->call(module_tensors, a, results);
     for (const int i : recorded_.spent)
       torch::autograd::set_history(results[static_cast<size_t>(i)].tensor, c10::make_intrusive<SpentNode>());
     return;
   }
   c10::SmallVector<detail::ResultLeaf, 16> leaves(forward_->result_leaves());
   const std::span<detail::ResultLeaf> all(leaves.data(), leaves.size());
-  binding ? forward_->call(*binding, a, all) : forward_->call(a, all);
+  forward_->call(module_tensors, a, all);
   std::vector<at::Tensor> saved;
   for (size_t i = results.size(); i < leaves.size(); ++i) saved.push_back(std::move(leaves[i].tensor));
   std::move(leaves.begin(), leaves.begin() + static_cast<std::ptrdiff_t>(results.size()), results.begin());

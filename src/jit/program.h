@@ -54,10 +54,12 @@ class Program : public std::enable_shared_from_this<Program> {
 
   /// `sources` are all tensors of the call: parameters, buffers, tensor leaves. `again` is kept by results that
   /// require grad; empty: gradients of gradients are refused. Throws PrecompileError before anything has changed.
-  void call(const detail::Binding*, const detail::Arguments&, std::span<const at::Tensor* const> sources, Again again,
+  /// The modules have passed check().
+  void call(const detail::Arguments&, std::span<const at::Tensor* const> sources, Again again,
             std::span<detail::ResultLeaf> results) const;
 
-  std::shared_ptr<const detail::Binding> bind(std::span<const detail::ModuleRef>) const;
+  /// Throws PrecompileError where these are modules of another structure.
+  void check(std::span<const detail::ModuleRef>) const;
   std::span<const detail::Node> result_structure() const { return structure_->nodes(); }
   size_t result_leaves() const { return recorded_.signature.results.size(); }
   bool differentiable() const { return recorded_.differentiable(); }

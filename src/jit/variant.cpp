@@ -1,11 +1,11 @@
 #include "jit/variant.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <cstdio>
 
+#include "jit/wants_gradient.h"
 #include "precast/error.h"
 
 namespace precast::jit {
@@ -22,20 +22,6 @@ void check_layouts(const artifact::Signature& signature, const Seen& s) {
         throw PrecompileError("module tensor '" + t.name + "' lies otherwise in memory: expected " +
                               ir::to_string(t.type));
     }
-}
-
-template <auto member>
-struct Opened {
-  friend auto meta_member() { return member; }
-};
-template struct Opened<&at::TensorImpl::autograd_meta_>;
-auto meta_member();
-
-/// requires_grad() without a call, so that the loads of many parameters overlap. Only LibTorch's autograd makes this
-/// data.
-bool wants_gradient(const at::Tensor& t) {
-  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>((t.unsafeGetTensorImpl()->*meta_member()).get());
-  return meta && (meta->requires_grad_ || meta->grad_fn_);
 }
 
 }  // namespace
@@ -113,17 +99,17 @@ void Variant::give_up(std::string why) {
   runs_eagerly = true;
 }
 
-std::shared_ptr<const detail::Binding> Variant::binding(const Program& p, const Seen& s) {
-  if (!s.model) return nullptr;
-  const std::lock_guard lock(bound_mutex_);
-  for (const auto& [model, binding] : bound_)
-    if (model == s.model) return binding;
-  constexpr size_t kKept = 4;  // the modules are the same: their tensors have been replaced
-  if (bound_.size() == kKept) bound_.erase(bound_.begin());
-  auto fresh = p.bind(refs(s.arguments));
-  check_layouts(p.recorded().signature, s);
-  bound_.emplace_back(s.model, std::move(fresh));
-  return bound_.back().second;
+void Variant::check_model(const Program& p, const Seen& s) {
+  if (s.model.get() == fits_) return;
+  const std::lock_guard lock(fitting_mutex_);
+  if (std::ranges::find(fitting_, s.model) == fitting_.end()) {
+    p.check(refs(s.arguments));
+    check_layouts(p.recorded().signature, s);
+    constexpr size_t kKept = 4;  // the modules are the same: their tensors have been replaced
+    if (fitting_.size() == kKept) fitting_.erase(fitting_.begin());
+    fitting_.push_back(s.model);
+  }
+  fits_ = s.model.get();
 }
 
 std::string Variant::in_words() const {

@@ -52,14 +52,15 @@ struct Variant {
   std::string first_failure(const Seen&, size_t* held = nullptr) const;
   void give_up(std::string why);
   bool is_ready() const { return program.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
-  /// Null where the call has no modules. Throws PrecompileError where the model is of another structure.
-  std::shared_ptr<const detail::Binding> binding(const Program&, const Seen&);
+  /// Throws PrecompileError where the call's model is of another structure.
+  void check_model(const Program&, const Seen&);
   /// What became of it, a line each.
   std::string in_words() const;
 
  private:
-  std::vector<std::pair<ModelPtr, std::shared_ptr<const detail::Binding>>> bound_;  // models that fit
-  mutable std::mutex bound_mutex_;
+  std::vector<ModelPtr> fitting_;  // models that fit
+  std::mutex fitting_mutex_;
+  std::atomic<const Model*> fits_ = nullptr;  // the last of them that came
 };
 using VariantPtr = std::shared_ptr<Variant>;
 

@@ -52,6 +52,9 @@ class Runnable {
   /// The modules were given before: those of `arguments` are not looked at.
   virtual void call(const Binding&, const Arguments&, std::span<ResultLeaf> results) const = 0;
   virtual void call(const Snapshot&, const Arguments&, std::span<ResultLeaf> results) const = 0;
+  /// The modules of `arguments` have been bound once, and these are their tensors, as the signature lists them.
+  virtual void call(std::span<const at::Tensor* const> module_tensors, const Arguments&,
+                    std::span<ResultLeaf> results) const = 0;
   virtual std::shared_ptr<const Binding> bind(std::span<const ModuleRef>) const = 0;
   virtual std::shared_ptr<Snapshot> freeze(std::span<const ModuleRef>) const = 0;
   virtual void refresh(Snapshot&) const = 0;
