@@ -1,7 +1,6 @@
 #include "jit/compiled_function.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "jit/compare.h"
 #include "jit/log.h"
 #include "trace/dispatch.h"
+#include "trace/random_state.h"
 #include "trace/recorder.h"
 #include "util/errors.h"
 #include "util/warn.h"
@@ -248,8 +248,7 @@ bool CompiledFunction::verify(jit::Variant& v, const Seen& s, const EagerCall& e
     const at::Tensor& t = *s.tensors[static_cast<size_t>(w.source)];
     before.emplace_back(t, t.clone());
   }
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const at::Tensor numbers = generator.get_state();
+  std::optional<trace::KeepRandomState> numbers(std::in_place);
   std::vector<ResultLeaf> leaves(p.result_leaves());
   std::vector<at::Tensor> found, expected;
   try {
@@ -266,7 +265,7 @@ bool CompiledFunction::verify(jit::Variant& v, const Seen& s, const EagerCall& e
     found.push_back(tensor.clone());
     tensor.copy_(value);
   }
-  generator.set_state(numbers);
+  numbers.reset();
   {
     const at::AutoGradMode as_called(s.ambient.grad);
     const OwnChanges changes(*this, s);

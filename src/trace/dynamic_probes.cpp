@@ -149,7 +149,7 @@ void Dynamic::enlarge(const Size& s, Results& results) {
     if (!more) return;
   }
   if (floors_ == before) return;
-  const KeepRandomState keep(true);
+  const KeepRandomState keep;
   more_points_.clear();
   try {
     restart(least_);

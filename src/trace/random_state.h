@@ -33,7 +33,7 @@ class RandomState {
 /// Puts the default generator back as it was: what runs meanwhile draws none of the call's numbers.
 class KeepRandomState {
  public:
-  explicit KeepRandomState(bool needed);
+  explicit KeepRandomState(bool needed = true);
   ~KeepRandomState();
   bool changed() const;  // since
   KeepRandomState(const KeepRandomState&) = delete;

@@ -136,6 +136,17 @@ TEST_CASE("compile: autograd's history is that of one call, refused or not") {
 
 namespace {
 
+/// Parameters and gradients.
+void check_same(const torch::nn::Module& net, const torch::nn::Module& same) {
+  const auto found = net.parameters(), expected = same.parameters();
+  for (size_t k = 0; k < found.size(); ++k) {
+    CHECK(close(found[k], expected[k]));
+    const at::Tensor &g = found[k].grad(), &h = expected[k].grad();
+    CHECK(g.defined() == h.defined());
+    if (g.defined() && h.defined()) CHECK(close(g, h));
+  }
+}
+
 enum class Before { nothing, none, zeros };  // what becomes of gradients before backward
 
 /// `used` gets gradients, the other one none.
@@ -159,12 +170,7 @@ void check_optimizer(torch::nn::Linear Mlp::* used, const Options& options, Befo
   for (int i = 0; i < 4; ++i) {
     const at::Tensor x = torch::randn({4, 8});
     CHECK(close(f(net, x), step(same, &b, x)));
-    for (size_t k = 0; k < net.parameters().size(); ++k) {
-      CHECK(close(net.parameters()[k], same.parameters()[k]));
-      const at::Tensor &g = net.parameters()[k].grad(), &h = same.parameters()[k].grad();
-      CHECK(g.defined() == h.defined());
-      if (g.defined() && h.defined()) CHECK(close(g, h));
-    }
+    check_same(net, same);
   }
 }
 
@@ -251,12 +257,7 @@ TEST_CASE("compile: what has no gradient is no zero to an optimizer, and zeros a
       for (Mlp* m : {&net, &same})
         for (const at::Tensor& p : m->parameters()) p.mutable_grad() = i == 3 ? torch::ones_like(p) : at::Tensor();
     CHECK(close(f(net, x), step(same, &b, x)));
-    for (size_t k = 0; k < net.parameters().size(); ++k) {
-      CHECK(close(net.parameters()[k], same.parameters()[k]));
-      const at::Tensor &g = net.parameters()[k].grad(), &h = same.parameters()[k].grad();
-      CHECK(g.defined() == h.defined());
-      if (g.defined() && h.defined()) CHECK(close(g, h));
-    }
+    check_same(net, same);
   }
   CHECK(warnings.seen.empty());
   contains(f.explain(), "module tensor 2 has no gradient");
