@@ -248,7 +248,7 @@ bool CompiledFunction::verify(jit::Variant& v, const Seen& s, const EagerCall& e
     const at::Tensor& t = *s.tensors[static_cast<size_t>(w.source)];
     before.emplace_back(t, t.clone());
   }
-  std::optional<trace::KeepRandomState> numbers(std::in_place);
+  std::optional<trace::KeepRandomState> numbers(std::in_place, recorded.random);
   std::vector<ResultLeaf> leaves(p.result_leaves());
   std::vector<at::Tensor> found, expected;
   try {
@@ -390,7 +390,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     for (const int64_t d : dims)
       jit::log("dynamic",
                name_ + ": leaf " + std::to_string(leaf) + " dim " + std::to_string(d) + " is open from now on");
-  v->absent_grads = recorded.absent_grads;
+  v->found_grads = recorded.found_grads;
   v->conditions = recorded.signature.conditions;
   v->reads_reals = recorded.reads_reals();
   if (jit::logs("graph")) jit::log("graph", ir::print(recorded.graph));

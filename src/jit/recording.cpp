@@ -93,7 +93,8 @@ class Flow {
     const at::NoGradGuard no_grad;
     for (const at::Tensor& t : outputs) tangents.push_back(at::ones_like(t, t.options(), layout));
     std::vector<at::Tensor> gradients;
-    const trace::KeepRandomState generator(true);
+    const size_t draws = trace::recorded_draws();
+    trace::KeepRandomState generator;
     try {
       const WithoutHooks no_hooks(primals);
       gradients = torch::autograd::grad(outputs, primals, tangents, /*retain_graph=*/true, /*create_graph=*/false,
@@ -107,7 +108,8 @@ class Flow {
       }
       throw PrecompileError("its backward fails: " + host_torch::error_text(e));
     }
-    if (generator.changed()) throw PrecompileError("its backward draws random numbers");
+    if (trace::recorded_draws() != draws) throw PrecompileError("its backward draws random numbers");
+    generator.leave();  // as other threads have left it
     for (const at::Tensor& t : tangents) leaves.push_back({t, {}, true});
     for (const at::Tensor& g : gradients) leaves.push_back({g.defined() ? g.clone() : g, {}, true});
   }
@@ -267,6 +269,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
   std::string out_spec;
   size_t own = 0;  // leaves of the result
   trace::Options options;
+  options.guards_gradients = true;
   options.run_through = !how.fullgraph && how.open.empty();
   std::optional<PrecompileError> refusal;
   const Ambient ambient = Ambient::now();
@@ -325,7 +328,7 @@ Recorded record(const detail::Arguments& arguments, const std::function<void(con
   call.complete(recording.signature);
   recorded.random = recording.random;
   recorded.replay = std::move(recording.replay);
-  recorded.absent_grads = std::move(recording.absent_grads);
+  recorded.found_grads = std::move(recording.found_grads);
 
   recorded.graph = std::move(recording.graph);
   Signature& s = recorded.signature = std::move(recording.signature);

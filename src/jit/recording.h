@@ -23,10 +23,10 @@ struct Recorded {
     artifact::Result value;  // where it lies among the graph's outputs; kind none: nothing flows
   };
   std::vector<Gradient> gradients;
-  std::vector<int> absent_grads;  // as in trace::Recording
-  std::vector<int> spent;         // results that require grad and whose backward the call has run itself
-  bool random = false;            // draws random numbers
-  double seconds = 0;             // that recording took, with the call itself
+  std::vector<trace::FoundGradient> found_grads;  // as in trace::Recording
+  std::vector<int> spent;  // results that require grad and whose backward the call has run itself
+  bool random = false;     // draws random numbers
+  double seconds = 0;      // that recording took, with the call itself
   std::shared_ptr<const trace::LaterReplay> replay;  // where verification was put off, and can be made up for
   bool discarded = false;  // the call must be made again: its results hold sizes that only a recording knows
 

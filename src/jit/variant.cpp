@@ -65,7 +65,8 @@ bool Variant::holds(const Seen& s) const {
   if (!guards.hold(s.arguments, s.closure, s.ambient) || requires_grad.size() != s.bound) return false;
   bool same = true;
   for (size_t i = 0; i < s.bound; ++i) same &= wants_gradient(*s.tensors[i]) == static_cast<bool>(requires_grad[i]);
-  for (const int i : absent_grads) same &= !s.tensors[static_cast<size_t>(i)]->grad().defined();
+  for (const auto& [source, there] : found_grads)
+    same &= s.tensors[static_cast<size_t>(source)]->grad().defined() == there;
   if (!same || !model || !s.model) return same && model == s.model;
   if (s.model != model && (s.model->modes() != model->modes() || s.model->objects() != model->objects())) return false;
   return !members || members->hold();
@@ -84,9 +85,10 @@ std::string Variant::first_failure(const Seen& s, size_t* held) const {
     if (s.tensors[i]->requires_grad() != static_cast<bool>(requires_grad[i]))
       return "module tensor " + std::to_string(i) + ": requires_grad: expected " +
              (requires_grad[i] ? "true, found false" : "false, found true");
-  for (const int i : absent_grads)
-    if (s.tensors[static_cast<size_t>(i)]->grad().defined())
-      return "module tensor " + std::to_string(i) + ": expected no gradient, as zero_grad(false) found it, found one";
+  for (const auto& [source, there] : found_grads)
+    if (s.tensors[static_cast<size_t>(source)]->grad().defined() != there)
+      return "module tensor " + std::to_string(source) +
+             (there ? ": expected a gradient, found none" : ": expected no gradient, found one");
   if (!s.model || !model) return {};
   ++*held;
   if (s.model->modes() != model->modes()) return "the modules are in another mode (train, eval)";
@@ -123,7 +125,8 @@ std::string Variant::in_words() const {
     const auto wanting = static_cast<size_t>(std::ranges::count(requires_grad, true));
     text += "  guard: " + count(wanting, "parameter") + " of " + std::to_string(requires_grad.size()) +
             " module tensors require grad\n";
-    for (const int i : absent_grads) text += "  guard: module tensor " + std::to_string(i) + " has no gradient\n";
+    for (const auto& [source, there] : found_grads)
+      text += "  guard: module tensor " + std::to_string(source) + (there ? " has a gradient\n" : " has no gradient\n");
   }
   for (const std::string& c : conditions) text += "  condition: " + c + "\n";
   if (!eager.empty()) return text + "  runs eagerly: " + eager + "\n";

@@ -31,9 +31,9 @@ struct Variant {
   Variant(const Seen&, const OpenDims&);
 
   Guards guards;
-  std::vector<char> requires_grad;  // of parameters and buffers
-  std::vector<int> absent_grads;    // of them, those that must have no .grad
-  ModelPtr model;                   // as it was
+  std::vector<char> requires_grad;                // of parameters and buffers
+  std::vector<trace::FoundGradient> found_grads;  // of them, those that fn has asked for
+  ModelPtr model;                                 // as it was
   std::optional<MemberBytes> members;
   OpenDims open;
   std::string made_because;                // of what guard

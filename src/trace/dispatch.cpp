@@ -79,6 +79,7 @@ void refuse_recording(const std::string& message) {
 bool recording_has_failed() { return is_recording() && current()->refusal(); }
 
 bool runs_through() { return is_recording() && current()->run_through; }
+size_t recorded_draws() { return is_recording() ? current()->builder.random_nodes.size() : 0; }
 void set_run_through(bool on) {
   if (is_recording()) current()->run_through = on;
 }

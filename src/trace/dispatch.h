@@ -19,6 +19,8 @@ bool recording_has_failed();
 /// Whether fn goes on after a refusal.
 bool runs_through();
 void set_run_through(bool);
+/// How many ops that this thread's recording has seen drew random numbers.
+size_t recorded_draws();
 
 /// Registers what recording needs with LibTorch, once: that takes some 10 ms. A recording does it itself. Throws
 /// PrecompileError where another library has taken the place.

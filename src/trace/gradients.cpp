@@ -62,6 +62,19 @@ Gradients::Gradients(const Inputs& inputs, StorageTable& storages) {
   }
 }
 
+std::unique_ptr<const GradientWatch> Gradients::watch() {
+  std::vector<at::Tensor> watched;
+  for (const Slot& slot : slots_) watched.push_back(slot.stand_in.defined() ? slot.tensor : at::Tensor());
+  return std::make_unique<const GradientWatch>(watched, [this](size_t i) {
+    Slot& slot = slots_[i];
+    if (given_up_ || !slot.stand_in.defined()) return;
+    at::Tensor& now = slot.tensor.mutable_grad();
+    const bool as_found = slot.is_in_place(now) && (!slot.written() || slot.state->zeroed_of >= 0);
+    if (as_found && !slot.callers.defined()) now.reset(), slot.state->emptied = true;
+    if (as_found || (slot.emptied() && !now.defined())) slot.state->asked = true;
+  });
+}
+
 void Gradients::give_back() {
   at::NoGradGuard no_grad;
   c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
@@ -112,7 +125,7 @@ void Gradients::commit() {
     if (slot.callers.defined()) {
       if (given_up_ ? slot.written() : slot.touched()) slot.callers.copy_(slot.stand_in);
       now = now.is_same(slot.stand_in) ? slot.callers : slot.callers.detach();
-    } else if (given_up_ ? !slot.written() : !slot.touched() || slot.state->only_zeroed) {
+    } else if (given_up_ ? !slot.written() : !slot.touched() || slot.state->zeroed_of >= 0) {
       // Eager's zero_grad would have found nothing to zero.
       now = at::Tensor();
     }

@@ -2,8 +2,10 @@
 // gradient holds, but that the graph does not know: only adding to it or overwriting it is allowed.
 // So accumulation and replacement (zero_grad inside fn) can be told apart.
 #pragma once
+#include <memory>
 #include <vector>
 
+#include "trace/gradient_watch.h"
 #include "trace/inputs.h"
 
 namespace precast::trace {
@@ -35,6 +37,8 @@ class Gradients {
   const std::vector<Slot>& slots() const { return slots_; }
   /// Refuses gradients of buffers and user tensors, which have no place in the artifact.
   void check_others() const;
+  /// Until the watch dies, fn gets the true answer where it asks for a gradient that is not there: its stand-in goes.
+  std::unique_ptr<const GradientWatch> watch();
   /// The recording has failed, and the call goes on with the caller's own gradients; what fn holds of the stand-ins is
   /// on their memory from now on.
   void give_back();

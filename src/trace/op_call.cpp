@@ -201,6 +201,7 @@ ir::Attr OpCall::take_operand(const at::Tensor& t, const ArgInfo& a, ir::Slot sl
   }
   const bool writes = happens(a);
   r_.check_view(*state, t, info_.name);
+  if (a.reads_contents && state->zeroed_of >= 0 && !in_backward()) r_.refuse_zeroed(*state, info_.name);
   if ((a.reads_contents && !copies_gaps(t, *state)) || (writes && state->gradient_of >= 0 && !state->root.is(t)))
     r_.check_contents(*state, t, info_.name);
   const ir::ValueId value = r_.builder.read(*state, t);
@@ -420,7 +421,7 @@ void OpCall::finish_node() {
       o.state->address = address(o.state->impl);
       r_.renew_watched(*o.state);
       const bool zeroes = info_.name == "aten::zero_" || info_.name == "aten::_foreach_zero_";
-      o.state->only_zeroed = zeroes && (o.state->gradient_of >= 0 || o.state->only_zeroed);
+      o.state->zeroed_of = zeroes ? std::max(o.state->gradient_of, o.state->zeroed_of) : -1;
       o.state->gradient_of = -1;
       o.state->known.remove(gaps_);
       r_.seal(*o.state);  // an `empty` that holds something now

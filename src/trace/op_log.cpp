@@ -96,6 +96,7 @@ std::vector<at::Tensor> LogRun::step(const LogEntry& e) {
   c10::impl::ExcludeDispatchKeyGuard unrecorded(recorded ? c10::DispatchKeySet() : c10::DispatchKeySet(kRecordingKey));
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   at::AutoGradMode as_recorded(true);
+  const AsInBackward as_then(e.backward);
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   std::vector<c10::IValue> stack = e.stack;
   for (const auto& o : e.operands) {  // before any tensor is made on it

@@ -10,6 +10,7 @@
 #include "ir/type.h"
 #include "trace/op_info.h"
 #include "trace/symbols.h"
+#include "trace/torch_internals.h"
 
 namespace precast::trace {
 
@@ -41,6 +42,7 @@ struct LogEntry {
   std::vector<std::pair<size_t, size_t>> lists;  // arguments that are lists of tensors, and how long
   std::vector<int> results;                      // storages of the tensors that come back, lists flat; -1: undefined
   std::string place;                             // in the user's source, if known
+  bool backward = in_backward();
 
   explicit LogEntry(const c10::OperatorHandle& o) : op(o) {}
 };

@@ -99,6 +99,7 @@ ir::ValueId OpRecorder::read(const at::Tensor& t, const std::string& reader) {
     s = &storages.add(t, nullptr);
   }
   check_view(*s, t, reader);
+  if (s->zeroed_of >= 0) refuse_zeroed(*s, reader);
   check_contents(*s, t, reader);
   check_watched(*s);
   return builder.read(*s, t);
@@ -159,6 +160,14 @@ void OpRecorder::check_contents(StorageState& s, const Window& w, const std::str
   if (s.known.none()) return refuse_literal(s, what);
   refuse(Check::read_partly_written,
          what + "of which recorded operations wrote only a part (its memory comes from " + origin(s) + ")");
+}
+
+void OpRecorder::refuse_zeroed(const StorageState& s, const std::string& reader) {
+  if (s.stands_for_nothing && !refusal_) run_through = false;
+  refuse(Check::read_gradient,
+         reader + " reads the gradient of " + inputs_->entries()[static_cast<size_t>(s.zeroed_of)].source->name +
+             " after it was filled with zeros, and no backward has added to it; whether there is one depends on what "
+             "the caller left there; call zero_grad() inside the recorded function, which leaves none");
 }
 
 void OpRecorder::refuse_literal(const StorageState& s, const std::string& what) {

@@ -62,7 +62,8 @@ class OpRecorder {
   void check_foreign();
   void check_random(const std::string& when);
   void seal(StorageState&);
-  bool watch_contents = true;  // find raw writes by hashing memory that a raw pointer may reach
+  bool guards_gradients = false;  // Options::guards_gradients
+  bool watch_contents = true;     // find raw writes by hashing memory that a raw pointer may reach
   /// Refuses what raw pointers did to watched memory, before a recorded op touches it.
   void check_watched(const StorageState&);
   /// A recorded op has written.
@@ -79,6 +80,7 @@ class OpRecorder {
   bool is_of_zeroed(c10::ArrayRef<c10::IValue> args);
   void note_refusal(const std::string& message);
   bool given_up() const { return run_through && refused_; }
+  void refuse_zeroed(const StorageState&, const std::string& reader);
   void refuse_literal(const StorageState&, const std::string& what);
   void refuse_unknown(const at::Tensor&, const std::string& reader);
   void check_view(const StorageState&, const at::Tensor&, const std::string& reader);

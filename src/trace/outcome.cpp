@@ -137,11 +137,11 @@ void Outcome::add_gradients() {
                 "the gradient of " + name_of(slot) + " shares memory with " +
                     inputs_.entries()[static_cast<size_t>(slot.shares_with)].source->name +
                     ", and the recorded function changes it; pass a copy (.clone())");
+    if (slot.state && (slot.state->asked || (slot.emptied() && !now.defined())))
+      found_grads.push_back({slot.source, slot.callers.defined()});
     if (now.defined())
       add_gradient(slot, now);
-    else if (slot.emptied())
-      absent_grads.push_back(slot.source);
-    else if (slot.stand_in.defined())
+    else if (slot.stand_in.defined() && !slot.emptied())
       signature.cleared_grads.push_back(slot.source);
   }
 }
@@ -163,7 +163,7 @@ void Outcome::add_gradient(const Gradients::Slot& slot, const at::Tensor& now) {
     if (s->value == ir::kNoValue) return;  // nothing was added
     g.output = add_output(s->value, {what, now, slot.callers});
   } else if (g.in_place) {
-    if (s->only_zeroed) return signature.zeroed_grads.push_back(slot.source);
+    if (s->zeroed_of >= 0) return signature.zeroed_grads.push_back(slot.source);
     g.output = add_output(r_.read(now, what), {what, now, {}});
   } else {
     const auto [known, is_new] = objects_.try_emplace(now.unsafeGetTensorImpl());

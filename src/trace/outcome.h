@@ -33,7 +33,7 @@ class Outcome {
   artifact::Signature signature;
   std::vector<Expected> expected;              // one per graph output
   std::vector<GraphInputs::One> graph_inputs;  // of each graph input
-  std::vector<int> absent_grads;               // Recording::absent_grads
+  std::vector<FoundGradient> found_grads;      // Recording::found_grads
 
  private:
   std::string name_of(const Gradients::Slot&) const;

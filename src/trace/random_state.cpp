@@ -108,15 +108,6 @@ KeepRandomState::KeepRandomState(bool needed) {
   state_ = generator_.get_state();
 }
 
-bool KeepRandomState::changed() const {
-  if (!state_.defined()) return false;
-  c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);
-  at::Generator generator = generator_;
-  std::lock_guard lock(generator.mutex());
-  const at::Tensor now = generator.get_state();
-  return std::memcmp(now.const_data_ptr(), state_.const_data_ptr(), now.nbytes()) != 0;
-}
-
 KeepRandomState::~KeepRandomState() {
   if (!state_.defined()) return;
   c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecordingKey);

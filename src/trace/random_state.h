@@ -35,7 +35,8 @@ class KeepRandomState {
  public:
   explicit KeepRandomState(bool needed = true);
   ~KeepRandomState();
-  bool changed() const;  // since
+  /// Not this time.
+  void leave() { state_.reset(); }
   KeepRandomState(const KeepRandomState&) = delete;
   KeepRandomState& operator=(const KeepRandomState&) = delete;
 

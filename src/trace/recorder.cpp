@@ -37,6 +37,7 @@ class Call {
     recorder_.decompose = options.decompose;
     recorder_.name_places = options.name_places;
     recorder_.run_through = options.run_through && !dynamic_;
+    recorder_.guards_gradients = options.guards_gradients;
     recorder_.on_refusal = [this] { gradients_.give_back(); };
     recorder_.before_unrecorded = [this] { gradients_.give_up(); };
     recorder_.watch_contents = options.verify;
@@ -87,7 +88,10 @@ class Call {
       prepare_seals();
       try {
         if (dynamic_) dynamic_->begin();
-        results = fn();
+        {
+          const auto watch = options_.guards_gradients ? gradients_.watch() : nullptr;
+          results = fn();
+        }
         recorder_.empty_zeroed();
         if (dynamic_) dynamic_->end(&results);
       } catch (...) {
@@ -146,8 +150,8 @@ class Call {
       undo();
     else
       finish_gradients();
-    return {std::move(graph),  std::move(outcome.signature),   std::move(results), recorder_.draws(),
-            std::move(replay), std::move(outcome.absent_grads)};
+    return {std::move(graph),  std::move(outcome.signature),  std::move(results), recorder_.draws(),
+            std::move(replay), std::move(outcome.found_grads)};
   }
 
   void verify(const ir::Graph& graph, const Outcome& outcome) {

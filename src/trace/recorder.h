@@ -40,13 +40,14 @@ struct Leaf {
 };
 
 struct Options {
-  bool verify = true;           // replay the graph on the inputs as they were, and compare
-  bool verify_later = false;    // or leave that to the caller, if it may be put off: Recording::replay
-  bool seal_inputs = false;     // raw access to inputs inside fn is an error (never with other threads on them)
-  bool name_places = false;     // conditions say where in the user's source they were read (slow)
-  bool run_through = false;     // after a refusal fn goes on, unrecorded; then RanThrough is thrown
-  bool marks = true;            // marked dims are open; false: marks say nothing
-  bool keep_gradients = false;  // the caller's .grad are put back, by identity, when the call is over
+  bool verify = true;             // replay the graph on the inputs as they were, and compare
+  bool verify_later = false;      // or leave that to the caller, if it may be put off: Recording::replay
+  bool seal_inputs = false;       // raw access to inputs inside fn is an error (never with other threads on them)
+  bool name_places = false;       // conditions say where in the user's source they were read (slow)
+  bool run_through = false;       // after a refusal fn goes on, unrecorded; then RanThrough is thrown
+  bool guards_gradients = false;  // Recording::found_grads is heeded; else a .grad that is not there is zeros to fn
+  bool marks = true;              // marked dims are open; false: marks say nothing
+  bool keep_gradients = false;    // the caller's .grad are put back, by identity, when the call is over
   /// Computes an op with others, which are recorded in its place; false: it does not, and left the stack alone.
   std::function<bool(const std::string& op, std::vector<c10::IValue>& stack)> decompose{};
   /// Sees what was recorded before it is verified. May replace the graph, or refuse: then nothing has changed.
@@ -65,6 +66,12 @@ struct FnThrew {
   std::exception_ptr exception;
 };
 
+/// Whether a source had a .grad when the call began.
+struct FoundGradient {
+  int source = 0;
+  bool there = false;
+};
+
 struct Recording {
   ir::Graph graph;
   /// Filled here: params, buffers, leaves (one per Sources::user), graph_inputs, aliases, results, writes, grads,
@@ -73,9 +80,8 @@ struct Recording {
   std::vector<Leaf> results;  // what fn returned
   bool random = false;        // it drew random numbers
   std::shared_ptr<const LaterReplay> replay{};
-  /// Sources whose .grad was undefined, was to be zeroed with `run_through`, and ends undefined: fn has passed by it,
-  /// and might not pass by zeros.
-  std::vector<int> absent_grads{};
+  /// With `guards_gradients`: what fn has found, and may go another way where it is not so.
+  std::vector<FoundGradient> found_grads{};
 };
 
 /// Runs fn once, with grad mode on. Where user tensors carry marks (precast/dynamic.h) the graph and the signature have

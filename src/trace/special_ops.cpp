@@ -13,14 +13,16 @@
 namespace precast::trace {
 
 /// `grad += new` and `grad + new`, as autograd accumulates. The caller's gradient is not part of the graph: there, what
-/// is added first is the gradient.
+/// is added first is the gradient. Who adds to it by hand has asked whether there is one, unless autograd has added.
 bool OpCall::run_accumulation() {
   const bool in_place = info_.special == OpInfo::Special::add_;
   if (!in_place && info_.special != OpInfo::Special::add) return false;
   const at::Tensor grad = args()[0].toTensor(), added = args()[1].toTensor();
   StorageState* s = r_.storages.find(grad);
   StorageState* from = r_.storages.find(added);
-  if (!s || s->gradient_of < 0 || !from || from == s || from->gradient_of >= 0) return false;
+  if (!s || s->gradient_of < 0 || (s->value == ir::kNoValue && !in_backward()) || !from || from == s ||
+      from->gradient_of >= 0)
+    return false;
   if (!s->root.is(grad) || added.sizes() != grad.sizes() || added.scalar_type() != grad.scalar_type() ||
       !args()[2].toScalar().equal(1))
     return false;
@@ -76,11 +78,12 @@ bool OpCall::run_accumulation() {
 /// Where there is no gradient eager's zero_grad(false) zeroes nothing, and an optimizer passes by. So from here on
 /// there is none: what fn then does holds for calls without it.
 bool OpCall::run_zeroing_of_nothing() {
-  if (!r_.run_through || info_.name != "aten::zero_") return false;
+  if (!r_.guards_gradients || info_.name != "aten::zero_") return false;
   const at::Tensor grad = args()[0].toTensor();
   StorageState* s = grad.has_storage() ? r_.storages.find(grad) : nullptr;
   if (!s || s->gradient_of < 0 || !s->stands_for_nothing || s->value != ir::kNoValue || !s->root.is(grad)) return false;
   if (std::ranges::find(r_.zeroed_, s) == r_.zeroed_.end()) r_.zeroed_.push_back(s);
+  s->zeroed_of = s->gradient_of;
   ran_ = true;  // the stand-in is zeros
   return true;
 }

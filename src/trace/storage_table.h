@@ -38,8 +38,9 @@ struct StorageState {
   std::unordered_set<size_t> given;
   int gradient_of = -1;             // only accumulated into so far: the .grad of this source
   bool stands_for_nothing = false;  // that .grad was undefined before the call
-  bool emptied = false;             // so zero_grad(false) made it undefined again
-  bool only_zeroed = false;         // zero_ was all that happened to it
+  bool emptied = false;             // and is again: fn has asked, or zeroed it (zero_grad(false))
+  bool asked = false;               // fn has asked whether there is that .grad
+  int zeroed_of = -1;               // zero_ was all that happened to the .grad of this source
   uint32_t number = 0;
 
   // Memory that a raw pointer may reach unseen, and the hash of what recorded operations left in it.

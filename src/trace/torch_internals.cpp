@@ -2,11 +2,13 @@
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/COW.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/dynamo/compiled_autograd.h>
 #include <torch/library.h>
 
 #include <charconv>
 #include <unordered_set>
+#include <utility>
 
 #include "precast/error.h"
 
@@ -83,6 +85,13 @@ std::optional<std::vector<at::Tensor>> saved_tensors(const at::Tensor& root) {
   }
   return saved.tensor_args.inputs;
 }
+
+namespace {
+thread_local bool as_in_backward = false;
+}
+bool in_backward() { return as_in_backward || torch::autograd::get_current_graph_task_id() != -1; }
+AsInBackward::AsInBackward(bool on) : before_(std::exchange(as_in_backward, on)) {}
+AsInBackward::~AsInBackward() { as_in_backward = before_; }
 
 std::string unsupported_kind(const at::Tensor& t) {
   if (t.is_nested()) return "a nested tensor";

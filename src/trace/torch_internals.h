@@ -39,4 +39,17 @@ std::optional<std::vector<at::Tensor>> saved_tensors(const at::Tensor& root);
 /// What LibTorch calls an unusual tensor ("a sparse tensor"); empty for a plain strided CPU tensor.
 std::string unsupported_kind(const at::Tensor&);
 
+/// Autograd runs this op, or has run it when it was recorded first.
+bool in_backward();
+class AsInBackward {
+ public:
+  explicit AsInBackward(bool);
+  ~AsInBackward();
+  AsInBackward(const AsInBackward&) = delete;
+  AsInBackward& operator=(const AsInBackward&) = delete;
+
+ private:
+  bool before_;
+};
+
 }  // namespace precast::trace

@@ -2,6 +2,10 @@
 #include <doctest/doctest.h>
 #include <precast/compile.h>
 
+#include <limits>
+#include <set>
+#include <thread>
+
 #include "jit/support.h"
 
 using namespace precast;
@@ -149,9 +153,9 @@ void check_same(const torch::nn::Module& net, const torch::nn::Module& same) {
 
 enum class Before { nothing, none, zeros };  // what becomes of gradients before backward
 
-/// `used` gets gradients, the other one none.
+/// `used` gets gradients, the other one none; `known`: the optimizer has stepped both before.
 template <class Optimizer, class Options>
-void check_optimizer(torch::nn::Linear Mlp::* used, const Options& options, Before before) {
+void check_optimizer(torch::nn::Linear Mlp::* used, const Options& options, Before before, bool known) {
   Warnings warnings;
   Mlp net(8), same(8);
   net.b = net.replace_module("b", torch::nn::Linear(8, 8)), same.b = same.replace_module("b", torch::nn::Linear(8, 8));
@@ -166,11 +170,18 @@ void check_optimizer(torch::nn::Linear Mlp::* used, const Options& options, Befo
     return loss.detach();
   };
   Optimizer* of = &a;
+  for (const auto& [m, optimizer] : {std::pair(&net, &a), std::pair(&same, &b)}) {
+    if (!known) continue;
+    m->forward(torch::ones({2, 8})).sum().backward();
+    optimizer->step();
+    optimizer->zero_grad();
+  }
   const auto f = compile([&](Mlp& m, at::Tensor x) { return step(m, of, x); });
   for (int i = 0; i < 4; ++i) {
-    const at::Tensor x = torch::randn({4, 8});
+    const at::Tensor x = torch::randn({i == 2 ? 3 : 4, 8});
     CHECK(close(f(net, x), step(same, &b, x)));
     check_same(net, same);
+    CHECK(a.state().size() == b.state().size());
   }
 }
 
@@ -229,11 +240,12 @@ TEST_CASE("compile: what a backward writes is written when it runs, and as often
 TEST_CASE("compile: an optimizer inside the function steps once a call") {
   using namespace torch::optim;
   for (const Before before : {Before::nothing, Before::none, Before::zeros})
-    for (torch::nn::Linear Mlp::* used : {&Mlp::a, &Mlp::b}) {
-      check_optimizer<SGD>(used, SGDOptions(0.1).momentum(0.9).weight_decay(0.1), before);
-      check_optimizer<Adam>(used, AdamOptions(0.1).weight_decay(0.1), before);
-      check_optimizer<AdamW>(used, AdamWOptions(0.1).weight_decay(0.1), before);
-    }
+    for (torch::nn::Linear Mlp::* used : {&Mlp::a, &Mlp::b})
+      for (const bool known : {false, true}) {
+        check_optimizer<SGD>(used, SGDOptions(0.1).momentum(0.9).weight_decay(0.1), before, known);
+        check_optimizer<Adam>(used, AdamOptions(0.1).weight_decay(0.1), before, known);
+        check_optimizer<AdamW>(used, AdamWOptions(0.1).weight_decay(0.1), before, known);
+      }
 }
 
 TEST_CASE("compile: what has no gradient is no zero to an optimizer, and zeros are none") {
@@ -259,9 +271,66 @@ TEST_CASE("compile: what has no gradient is no zero to an optimizer, and zeros a
     CHECK(close(f(net, x), step(same, &b, x)));
     check_same(net, same);
   }
-  CHECK(warnings.seen.empty());
+  REQUIRE(warnings.seen.size() == 1);  // with a gradient: zeros depend on the caller
+  contains(warnings.seen[0], "filled with zeros");
   contains(f.explain(), "module tensor 2 has no gradient");
-  contains(f.explain(), "expected no gradient, as zero_grad(false) found it");
+  contains(f.explain(), "expected no gradient, found one");
+}
+
+TEST_CASE("compile: what another thread draws while a backward is recorded is drawn once, and no reason to refuse") {
+  const Warnings warnings;
+  std::set<int64_t> seen;
+  int draws = 0;
+  const auto draw = [&] {
+    std::thread([&] {
+      seen.insert(torch::randint(std::numeric_limits<int64_t>::max(), {1}, torch::kLong).item<int64_t>());
+      ++draws;
+    }).join();
+  };
+  const auto f = compile(
+      [&draw](at::Tensor x) {
+        const at::Tensor y = x * 2;
+        y.register_hook([&draw](const at::Tensor&) { draw(); });
+        return y * 3;
+      },
+      {.fullgraph = true});
+  for (int i = 0; i < 3; ++i) {
+    f(torch::ones({2 + i}).requires_grad_()).sum().backward();
+    draw();
+  }
+  CHECK(draws >= 5);
+  CHECK(seen.size() == static_cast<size_t>(draws));
+}
+
+TEST_CASE("compile: fn that asks for a gradient gets eager's answer") {
+  Warnings warnings;
+  for (const bool zeroes : {false, true}) {
+    Mlp net;
+    int there = 0;
+    const auto f = compile([&there, zeroes](Mlp& m, at::Tensor x) {
+      if (zeroes) m.zero_grad(false);
+      there = 0;
+      for (const at::Tensor& p : m.parameters()) there += p.grad().defined();
+      return m.b->bias.grad().defined() ? m.forward(x) * 2 : m.forward(x);
+    });
+    const torch::NoGradGuard no_grad;
+    const at::Tensor x = torch::randn({3, 8});
+    for (int i = 0; i < 9; ++i) {
+      const bool has = i >= 3 && i < 6;
+      for (const at::Tensor& p : net.parameters()) p.mutable_grad() = has ? torch::ones_like(p) : at::Tensor();
+      there = -1;
+      CHECK(close(f(net, x), net.forward(x) * (has ? 2 : 1)));
+      if (there >= 0) CHECK(there == (has ? 4 : 0));
+    }
+  }
+  Mlp net;
+  const at::Tensor found = torch::zeros({1});
+  const auto f = compile([&found](Mlp& m, at::Tensor x) {
+    if (const at::Tensor g = m.a->weight.grad(); g.defined()) found.add_(1);
+    return m.forward(x);
+  });
+  for (int i = 0; i < 4; ++i) f(net, torch::randn({3, 8}));
+  CHECK(found.item<float>() == 0);
 }
 
 TEST_CASE("compile: real numbers that are read end in eager calls, after few variants") {

@@ -190,6 +190,34 @@ TEST_CASE("refusals") {
          return Tensors{m->fc->bias.grad() * 2};
        },
        {"the gradient of parameter 'fc.bias'", "zero_grad()"}},
+      {"reads a gradient that it has only zeroed",
+       [](auto& m, auto&) {
+         m->zero_grad(false);
+         at::NoGradGuard no_grad;
+         for (const Tensor& p : m->parameters()) p.sub_(p.grad() + 0.1 * p);
+         return Tensors{};
+       },
+       {"the gradient of parameter 'fc.weight'", "filled with zeros", "zero_grad()"}},
+      {"returns a gradient that it has only zeroed",
+       [](auto& m, auto&) {
+         m->zero_grad(false);
+         return Tensors{m->fc->bias.grad()};
+       },
+       {"the gradient of parameter 'fc.bias'", "filled with zeros", "zero_grad()"}},
+      {"scales a gradient that it has only zeroed",
+       [](auto& m, auto&) {
+         m->zero_grad(false);
+         m->fc->bias.mutable_grad().mul_(2);
+         return Tensors{};
+       },
+       {"the gradient of parameter 'fc.bias'", "filled with zeros", "zero_grad()"}},
+      {"adds to a gradient by hand",
+       [](auto& m, auto&) {
+         for (const Tensor& p : m->parameters())
+           if (p.grad().defined()) p.mutable_grad().add_(p.detach());
+         return Tensors{};
+       },
+       {"the gradient of parameter 'fc.weight'", "zero_grad()"}},
       {"sparse",
        [](auto&, auto& x) {
          return Tensors{
