@@ -10,6 +10,14 @@
 
 namespace precast::jit {
 
+namespace {
+const void* word_at(const std::byte* where) {
+  const void* word;
+  std::memcpy(&word, where, sizeof word);
+  return word;
+}
+}  // namespace
+
 ModuleObjects::ModuleObjects(std::span<const detail::ModuleRef> modules) {
   for (const detail::ModuleRef& ref : modules) {
     if (ref.module) add(*ref.module);
@@ -67,15 +75,44 @@ void MemberBytes::add(const torch::nn::Module& m, const void* object, size_t byt
     if (from >= to) return;
     ranges_.push_back({from, static_cast<size_t>(to - from), copy_.size(), &m, begin});
     copy_.insert(copy_.end(), from, to);
+    note_handles(ranges_.back());
   };
   range(begin, std::min(base, end));
   range(std::max(base_end, begin), end);
 }
 
-bool MemberBytes::holds(const Range& r) const { return !std::memcmp(r.where, copy_.data() + r.copy, r.size); }
+void MemberBytes::note_handles(const Range& r) {
+  const auto& parameters = host_torch::own_parameters(*r.module).items();
+  const auto& buffers = host_torch::own_buffers(*r.module).items();
+  for (size_t i = -reinterpret_cast<uintptr_t>(r.where) % sizeof(void*); i + sizeof(void*) <= r.size;
+       i += sizeof(void*)) {
+    const void* const word = word_at(r.where + i);
+    const auto is_it = [&](const auto& item) { return item.value().unsafeGetTensorImpl() == word; };
+    for (const auto* list : {&parameters, &buffers})
+      if (const auto at = std::ranges::find_if(*list, is_it); at != list->end())
+        handles_.push_back({r.module, list == &buffers, static_cast<size_t>(at - list->begin()), r.copy + i});
+  }
+}
+
+/// The bytes of today, with handles as they were where they are those of what is registered today.
+std::vector<std::byte> MemberBytes::now(const Range& r) const {
+  std::vector<std::byte> bytes(r.where, r.where + r.size);
+  for (const Handle& h : handles_) {
+    if (h.copy < r.copy || h.copy >= r.copy + r.size) continue;
+    const auto& list =
+        (h.is_buffer ? host_torch::own_buffers(*h.module) : host_torch::own_parameters(*h.module)).items();
+    std::byte* const word = bytes.data() + (h.copy - r.copy);
+    if (h.entry < list.size() && list[h.entry].value().unsafeGetTensorImpl() == word_at(word))
+      std::memcpy(word, copy_.data() + h.copy, sizeof(void*));
+  }
+  return bytes;
+}
 
 bool MemberBytes::hold() const {
-  return std::ranges::all_of(ranges_, [&](const Range& r) { return holds(r); });
+  return std::ranges::all_of(ranges_, [&](const Range& r) {
+    const std::byte* const then = copy_.data() + r.copy;
+    return !std::memcmp(r.where, then, r.size) || !std::memcmp(now(r).data(), then, r.size);
+  });
 }
 
 void MemberBytes::follow(const MemberBytes& before) {
@@ -86,12 +123,14 @@ void MemberBytes::follow(const MemberBytes& before) {
 }
 
 std::string MemberBytes::first_change() const {
-  for (const Range& r : ranges_)
+  for (const Range& r : ranges_) {
+    const std::vector<std::byte> bytes = now(r);
     for (size_t i = 0; i < r.size; ++i)
-      if (r.where[i] != copy_[r.copy + i])
+      if (bytes[i] != copy_[r.copy + i])
         return "a member of module '" + r.module->name() +
                "' that is no registered tensor or module has changed (byte " + std::to_string(r.where + i - r.object) +
                " of the object)";
+  }
   return {};
 }
 

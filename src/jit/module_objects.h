@@ -55,10 +55,19 @@ class MemberBytes {
     const std::byte* object;
     bool operator==(const Range&) const = default;
   };
+  /// A member that is the handle of a registered tensor: it may be another one, as long as the registered one is.
+  struct Handle {
+    const torch::nn::Module* module;
+    bool is_buffer;
+    size_t entry;  // among the module's own
+    size_t copy;   // where in copy_
+  };
   void add(const torch::nn::Module&, const void* object, size_t bytes);
-  bool holds(const Range&) const;
+  void note_handles(const Range&);
+  std::vector<std::byte> now(const Range&) const;
 
   std::vector<Range> ranges_;
+  std::vector<Handle> handles_;
   std::vector<std::byte> copy_;
 };
 

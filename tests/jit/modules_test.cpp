@@ -98,6 +98,33 @@ TEST_CASE("compile: plain members of modules are guards, but not those that the 
   for (int i = 0; i < 3; ++i) CHECK(close(h(rows), net->forward(rows)));
 }
 
+TEST_CASE(
+    "compile: a registered tensor that is replaced with its member is no change of members; the member alone is") {
+  struct Scale : torch::nn::Module {
+    at::Tensor w = register_parameter("w", torch::randn({5})), b = register_buffer("b", torch::randn({5}));
+    int* runs;
+    explicit Scale(int* r) : runs(r) {}
+    at::Tensor forward(at::Tensor x) { return ++*runs, x * w + b; }
+    void replace(bool registered) {
+      const torch::NoGradGuard no_grad;
+      w = torch::randn({5}).requires_grad_();
+      if (registered) parameters_["w"] = w;
+    }
+  };
+  const Warnings warnings;
+  int runs = 0;
+  const auto m = std::make_shared<Scale>(&runs);
+  const auto f = compile(m);
+  const at::Tensor x = torch::randn({5});
+  const auto check = [&] { CHECK(close(f(x), x * m->w + m->b)); };
+  for (int i = 0; i < 8; ++i) m->replace(true), check(), check();
+  CHECK(runs == 1);
+  m->replace(false), check(), check();
+  CHECK(runs == 3);  // its tensors are no longer the module's
+  m->replace(true), check(), check();
+  CHECK(runs == 3);
+}
+
 TEST_CASE("compile: modules on one address, one after the other") {
   const at::Tensor x = torch::randn({3});
   const auto f = compile([](Scale& s, at::Tensor x) { return s.forward(x); });
