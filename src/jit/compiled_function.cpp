@@ -398,10 +398,7 @@ void CompiledFunction::record(const Seen& s, const EagerCall& eager, const std::
     for (const std::string& line : v->guards.in_words()) jit::log("guards", name_ + ": " + line);
   auto work = [recorded = std::move(recorded), &settings = settings_, unchecked = v->unchecked]() mutable {
     if (settings.async) step_back();
-    // In a thread of its own, which ends: as long as there is its team of OpenMP, a second one in the process, that of
-    // the calls sleeps and wakes at each loop.
-    if (const auto replay = std::exchange(recorded.replay, nullptr))
-      if (std::async(std::launch::async, [&] { return replay->verifies(); }).get()) *unchecked = false;
+    if (const auto replay = std::exchange(recorded.replay, nullptr); replay && replay->verifies()) *unchecked = false;
     return lower(std::move(recorded), settings);
   };
   v->program = std::async(std::launch::async, std::move(work)).share();
